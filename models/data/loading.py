@@ -21,7 +21,7 @@ from . import readers
 from .checks import Masks, Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple, trained
 from .checksums import SHA256, remote
 from .download import data_folder, digest, obtain
-from .known_sets import PYG, DataSet, Name, convert, parse
+from .known_sets import FORMATS, PYG, DataSet, Name, convert, parse
 from .unpacked import MEMORY, fits, room
 
 MOST_SPLITS = 1 << 32  # number of public splits
@@ -37,21 +37,26 @@ class Provenance:
     notes: tuple[str, ...] = ()  # repairs and decisions, one sentence each
 
 
-def load(
-    name: str | Path, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
-) -> Graph:
-    """The graph called `name`, which may be a path. split: the number of the public random split of its nodes.
+def load(name: Any, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY) -> Graph:
+    """The graph called `name`, a text or a path, or the graph in a `torch_geometric.data.Data`. split: the number of the public
+    random split of its nodes.
 
     data_dir: the folder that has the files, or that downloads go to; None means the environment variable GNNAUDIT_DATA, or
     gnnaudit/data in the user's cache. trust: whether to accept files that may run code when they are read (`pyg:`), and downloads
     without a known checksum. memory: the most bytes that the unpacked files may take. Raises ValueError (one line) for anything
     that cannot be loaded.
     """
-    check_type("name", name, str | Path, "the name of a data set or a path. `audit data list` shows the names.")
+    in_memory = hasattr(name, "edge_index")
+    if not in_memory:
+        way = "`audit data list` shows the names. Graph(x, y, edges, train, val, test) makes a graph of arrays."
+        check_type("name", name, str | Path, f"the name of a data set, a path, or a torch_geometric.data.Data. {way}")
     check_type("data_dir", data_dir, str | Path | None, "the path of a folder, or None for the usual one.")
     check_type("trust", trust, bool, "True or False.")
     if not (is_whole(memory) and memory >= 0):
         raise ValueError(f"memory={shown(memory)}: must be a whole number of bytes, at least 0.")
+    if in_memory:
+        number, parsed = split_number(split), Name("data", FORMATS[".pt"], (), {})
+        return prepare(readers.from_pyg(name, "data"), parsed, number, int(memory))[0]
     return load_described(os.fspath(name), data_dir, split, trust=trust, memory=int(memory))[0]
 
 
@@ -59,16 +64,21 @@ def load_described(
     name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
 ) -> tuple[Graph, Provenance]:
     """The graph of `load`, with its source and the repairs made to it."""
-    if not (is_whole(split) and 0 <= split < MOST_SPLITS):
-        known = f"must be a whole number from 0 to {MOST_SPLITS - 1}, which numbers the public splits."
-        raise ValueError(f"split={shown(split)}: {known}")
-    parsed = parse(name)
+    number, parsed = split_number(split), parse(name)
     try:
-        return _described(parsed, data_dir, int(split), trust, memory)
+        return _described(parsed, data_dir, number, trust, memory)
     except ValueError as fault:
         if str(parsed.path or parsed.text.partition(":")[0]) in str(fault):
             raise
         raise ValueError(f"{parsed.path or f'data {name!r}'}: {fault}") from None
+
+
+def split_number(split: Any) -> int:
+    """Raises ValueError for what is no number of a public split."""
+    if not (is_whole(split) and 0 <= split < MOST_SPLITS):
+        known = f"must be a whole number from 0 to {MOST_SPLITS - 1}, which numbers the public splits."
+        raise ValueError(f"split={shown(split)}: {known}")
+    return int(split)
 
 
 def _described(parsed: Name, data_dir: str | Path | None, split: int, trust: bool, memory: int) -> tuple[Graph, Provenance]:

@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
+from torch_geometric.data import Data
 
 from gnnaudit.models.data import loading
 from gnnaudit.models.data.known_sets import DATASETS, parse
 from gnnaudit.models.data.loading import describe, load, load_described
+from gnnaudit.models.graph.graph import dense
 
 
 @pytest.fixture
@@ -226,7 +229,7 @@ def test_split_0_of_johnshopkins55_is_the_one_behind_the_published_code(data_dir
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"name": None}, "name=None: must be the name of a data set or a path."),
+        ({"name": None}, "name=None: must be the name of a data set, a path, or a torch_geometric.data.Data."),
         ({"name": 3}, "name=3: must be the name"),
         ({"name": Path("/nope/g.npz")}, "data '/nope/g.npz': no such data set, file or folder."),
         ({"split": -1}, "split=-1: must be a whole number"),
@@ -297,3 +300,24 @@ def test_a_wrong_cell_among_whole_numbers_is_named_as_it_is(tmp_path):
         (tmp_path / "edges.csv").write_text(f"source,target\n5,2\n{cell},3\n")
         with pytest.raises(ValueError, match=named):
             load(str(tmp_path))
+
+
+@pytest.mark.parametrize("masks", [True, False], ids=["with its split", "without a split"])
+def test_data_of_pytorch_geometric_in_memory_is_the_graph_of_its_file(tmp_path, graph, masks):
+    data = graph.to_pyg()
+    if not masks:
+        del data.train_mask, data.val_mask, data.test_mask
+    torch.save(data, tmp_path / "mine.pt")
+    here, from_file = load(data, split=2), load(tmp_path / "mine.pt", split=2)
+    assert dataclasses.replace(here, name="").digest == dataclasses.replace(from_file, name="").digest
+    for name in ("x", "y", "edges", "train", "val", "test"):
+        assert np.array_equal(dense(getattr(here, name)), dense(getattr(from_file, name)))
+
+
+def test_data_in_memory_that_is_no_graph_is_one_line():
+    with pytest.raises(ValueError, match=r"^data.*: has no x, y; a graph needs x, y and edge_index\.$"):
+        load(Data(edge_index=torch.zeros((2, 3), dtype=torch.int64)))
+    with pytest.raises(ValueError, match=r"name=\[\]: must be the name of a data set, a path, or a torch_geometric\.data\.Data"):
+        load([])
+    with pytest.raises(ValueError, match=r"split=-1: must be a whole number"):
+        load(Data(edge_index=torch.zeros((2, 3), dtype=torch.int64)), split=-1)
