@@ -320,9 +320,9 @@ def study(
                 results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
             if isinstance(fault, TrainingFailed):
-                number = Played.runs - begun
-                which = f" (in training {number} of this audit)" if number > 1 else ""
-                failures[f"audit {audit.name}"] = TrainingFailed(f"{fault}{which}")
+                if (number := Played.runs - begun) > 1:
+                    fault.args = (f"{fault} (in training {number} of this audit)",)
+                failures[f"audit {audit.name}"] = fault
             elif isinstance(fault, Refused):
                 refusals.append(fault)
             skipped.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...models.base import Model, Release
-from ...models.graph.graph import Graph, Mask, Worlds, stored_as
+from ...models.graph.graph import Graph, Mask, Worlds, dense
+from ...models.graph.rows_redrawn import with_features
 from ..case import EDGES, with_field
 from ..games.edge_catalogue import catalogue
 from ..key import Key
@@ -170,10 +171,8 @@ def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
     """
     # one epoch, because the result of the training does not matter
     quick = with_field(model, "epochs", 1)
-    user = int(graph.degree.argmax())
-    x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x.copy()
-    x[user] = x.max() + 1 - x[user]
-    before, after = (quick.fit(world(g, seed)) for g in (graph, dataclasses.replace(graph, x=stored_as(graph.x, x))))
+    own = graph.degree.argmax(axis=0, keepdims=True)
+    other = with_features(graph, own, graph.x.max() + 1 - dense(graph.x[own]))
+    before, after = (quick.fit(world(g, seed)) for g in (graph, other))
     names = [name for name in before.arrays if name != "posteriors"]
-    own = np.array([user])
     return [f"one user's features change the {n} of others" for n in names if differs(before[n], after[n], own, graph.nodes)]

@@ -9,18 +9,15 @@ from ...models.recorder.mechanisms.found import REPORT
 from ...reports.rounding import several
 from ..recorded.study import History
 
-MADE = ("uniform", "exponential")  # laws of numbers from which programs compute noise and coins
-OF_MADE = (
-    "samples, noise or coins, and the recorder did not follow them to the data. For samples, draw one number for every node in "
-    "each step and compare all of them with one rate (`rng.random(nodes) < rate`). For noise, call a function of its law, such "
-    "as laplace(). For coins that choose between values, write `np.where(random(n) < p, values, others)` and no `if`. For one "
-    "value with probabilities that depend on data, call `choice(values, p=probabilities)`"
-)
-OF_DIFFERENCE = (
-    "samples, noise or coins, and the recorder did not follow them to the data. For Laplace noise as the difference of two "
-    "exponential numbers, compute the difference before you add it to data, as in `counts + (a - b)`, or call laplace(). For "
-    "other noise, call a function of its law. For the exponential mechanism, call `choice(values, p=probabilities)`"
-)
+MADE = {  # laws of numbers from which programs compute noise and coins -> what to write instead
+    "uniform": "For samples, draw one number for every node in each step and compare all of them with one rate "
+    "(`rng.random(nodes) < rate`). For noise, call a function of its law, such as laplace(). For coins that choose between "
+    "values, write `np.where(random(n) < p, values, others)` and no `if`. For one value with probabilities that depend on data, "
+    "call `choice(values, p=probabilities)`",
+    "exponential": "For Laplace noise as the difference of two exponential numbers, compute the difference before you add it to "
+    "data, as in `counts + (a - b)`, or call laplace(). For other noise, call a function of its law. For the exponential "
+    "mechanism, call `choice(values, p=probabilities)`",
+}
 WHOLE = ("geometric", "poisson", "dlaplace", "skellam")  # laws of noise that are whole numbers, in NumPy and SciPy
 OF_WHOLE = (
     "; it follows the difference of two arrays `rng.geometric(p, shape)` to whole numbers of this shape, and other whole numbers "
@@ -47,7 +44,7 @@ def not_followed(draws: Iterable[Draw]) -> str:
     if "/" in line:  # only files of installed packages are named by a path
         return f"{drawn} {OF_PACKAGE}"
     if law in MADE:
-        return f"{drawn} {OF_DIFFERENCE if law == 'exponential' else OF_MADE}"
+        return f"{drawn} samples, noise or coins, and the recorder did not follow them to the data. {MADE[law]}"
     alone = all(d.values.size == 1 for d in noise if (d.line, d.law) == (line, law))
     way = OF_WHOLE if law in WHOLE else OF_NUMBERS if alone else ""
     return f"{drawn} noise that the recorder did not follow to the value to which it is added{way}"

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
 from ....models.capabilities import BoundedDegree, has
-from ....models.graph.graph import Graph, Mask, Worlds, dense, joining, stored_as
+from ....models.graph.graph import Graph, Mask, Worlds, dense, joining
 from ....models.graph.rows_redrawn import redrawn, with_features, with_rows
 from ...case import EDGES
 from ...games.edge_catalogue import catalogue
@@ -275,11 +274,10 @@ def without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str
         worlds = dataclasses.replace(whole, nodes=mask).removed(0)
         return Absence(f"the absence of {name}", worlds, nodes, among=nodes, fewer=fewer)
     graph = whole.graph
-    x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
-    x[nodes] = x.max() + x.min() - x[nodes]
+    other = with_features(graph, nodes, graph.x.max() + graph.x.min() - dense(graph.x[nodes]))
     y = graph.y.copy()
     y[nodes] = (y[nodes] + 1) % graph.classes
-    new = dataclasses.replace(graph, x=stored_as(graph.x, x), y=y)
+    new = dataclasses.replace(other, y=y)
     secret = f"a change of the features and the label of {name}"
     return Absence(secret, dataclasses.replace(whole, graph=new), among=nodes, fewer=fewer)
 

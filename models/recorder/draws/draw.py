@@ -226,6 +226,14 @@ class Recorder:
         if self.change is None and (self.begun is None or not self.inside):
             self.begun = guarded(lambda: (generator, of_state(state)))
 
+    def alone(self, call: Callable[[], Any]) -> Any:
+        """The result of a call that is one draw: the draws that it makes itself are not recorded."""
+        self.inside = True
+        try:
+            return call()
+        finally:
+            self.inside = False
+
     def record(self, draw: Draw) -> NDArray[Any] | None:
         """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None. An exact 0
         in noise is replaced too, see `without_zeros`.

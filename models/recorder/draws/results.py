@@ -13,6 +13,7 @@ import numpy as np
 from .draw import numbers_of, of_others, outer_lines
 from .lines import tracing
 
+ENTRIES = 100  # how many entries of a list, tuple or dict are looked at
 MOST = 1 << 30  # how many numbers a recording reads at most
 
 
@@ -29,13 +30,18 @@ class Result:
     old: bool
 
 
-def digest(value: Any) -> int | None:
-    """A digest of a number, an array, a tensor, or of the first 100 arrays in a list, tuple or dict; None for anything else."""
+def entries(value: Any) -> tuple[Any, ...] | None:
+    """The first ENTRIES entries of a list, tuple or dict; None for anything else."""
     if isinstance(value, dict):
         value = tuple(value.values())
-    if isinstance(value, (list, tuple)):
-        parts = [digest(v) for v in value[:100]]
-        return hash(tuple(parts)) if any(p is not None for p in parts) else None
+    return tuple(value[:ENTRIES]) if isinstance(value, (list, tuple)) else None
+
+
+def digest(value: Any) -> int | None:
+    """A digest of a number, an array, a tensor, or of the `entries` of a value; None for anything else."""
+    if (some := entries(value)) is not None:
+        numbers = tuple(map(digest, some))
+        return hash(numbers) if any(number is not None for number in numbers) else None
     if hasattr(value, "detach"):
         try:
             value = numbers_of(value)
@@ -49,25 +55,20 @@ def digest(value: Any) -> int | None:
 
 
 def parts(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables by name, with the first 100 entries of a list, tuple or dict in its place, because a line that adds an entry
-    computes only this one.
+    """Variables by name, each with its `entries` in its place if it has some, because a line that adds an entry computes only
+    this one.
     """
     found: dict[str, Any] = {}
     for name, value in variables.items():
-        entries = list(value.values()) if isinstance(value, dict) else value
-        if isinstance(entries, (list, tuple)):
-            found.update((f"{name}[{at}]", entry) for at, entry in enumerate(entries[:100]))
-        else:
-            found[name] = value
+        some = entries(value)
+        found |= {name: value} if some is None else {f"{name}[{at}]": entry for at, entry in enumerate(some)}
     return found
 
 
 def size(value: Any) -> int:
     """About how many numbers `digest` reads of a value."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, (list, tuple)):
-        return sum(map(size, value[:100]))
+    if (some := entries(value)) is not None:
+        return sum(map(size, some))
     shape = getattr(value, "shape", ())
     return math.prod(shape) if isinstance(shape, tuple) else 1
 

@@ -94,8 +94,8 @@ def state(generator: Any = None) -> Any:
 
 
 def fills_parameter(tensor: Any) -> bool:
-    """Whether a tensor shares its numbers with a parameter that the calling code can reach, as `layer.weight.data` does: by one
-    of its variables, or as a parameter of a module that is one.
+    """Whether a tensor is a parameter, or shares its numbers with one that the calling code can reach, as `layer.weight.data`
+    does: by one of its variables, or as a parameter of a module that is one.
     """
     import torch
 
@@ -324,11 +324,7 @@ def _sample(sample: Any, law: str) -> Any:
         recorder = Active.recorder
         if recorder is None or recorder.inside or (scale := _scale(self)) is None:
             return sample(self, sample_shape)
-        recorder.inside = True
-        try:
-            result = sample(self, sample_shape)
-        finally:
-            recorder.inside = False
+        result = recorder.alone(lambda: sample(self, sample_shape))
         record(recorder, result, lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(scale)))
         return result
 
@@ -345,11 +341,7 @@ def _initial(fill: Callable[..., Any]) -> Callable[..., Any]:
         recorder = Active.recorder
         if recorder is None or recorder.inside or not fills_parameter(tensor):
             return fill(tensor, *args, **options)
-        recorder.inside = True
-        try:
-            result = fill(tensor, *args, **options)
-        finally:
-            recorder.inside = False
+        result = recorder.alone(lambda: fill(tensor, *args, **options))
         record(recorder, result, lambda: Draw("initial weights", plain(result).copy(), calling_line(), weights=True))
         return result
 
@@ -367,11 +359,7 @@ def _whole(sample: Any) -> Any:
         recorder, chances = Active.recorder, plain(self.probs)
         if recorder is None or recorder.inside or np.size(chances) == 0 or np.ptp(chances):
             return sample(self, sample_shape)
-        recorder.inside = True
-        try:
-            result = sample(self, sample_shape).add_(1)
-        finally:
-            recorder.inside = False
+        result = recorder.alone(lambda: sample(self, sample_shape).add_(1))
         chance = np.array(np.ravel(chances)[0])
         record(
             recorder,

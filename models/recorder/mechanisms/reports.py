@@ -181,7 +181,7 @@ def of_two_coins(operation: Any, one: Coins, other: Coins, result: NDArray[Any])
     chance = np.zeros(result.shape)
     for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
         bits = operation(first.if_all_were(a, one.shape, bool), second.if_all_were(b, other.shape, bool))
-        if not small(bits) or np.any((bits != 0) & (bits != 1)):
+        if not np.all((bits == 0) | (bits == 1)):
             return result
         chance += bits * (first.chance if a else 1 - first.chance) * (second.chance if b else 1 - second.chance)
     if not np.all((chance > 0) & (chance < 1)):

@@ -99,7 +99,7 @@ def test_a_run_with_another_seed_gets_the_weights_of_the_script():
 
     with recording() as first:
         before = weights(1)
-    with recording(lambda at, draw: first.draws[at].values) as _:
+    with recording(lambda at, draw: first.draws[at].values):
         after = weights(2)
     assert (before == after).all()
     assert (weights(2) != before).all()
