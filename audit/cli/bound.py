@@ -117,9 +117,13 @@ def bound(
     refuse_values(claim, shape, alpha, notices, threshold, sd)
     columns = read(scores)
     check(scores, columns)
-    one_run = "run" in columns and _repeats(columns["run"])
+    one_run = "run" in columns and len(set(columns["run"].tolist())) < len(columns["run"])
     given = {"likelihood-ratio": likelihood_ratio, "sd": sd is not None, "pilot": pilot is not None}
     refuse_unused(shape, anytime, one_run, given | {"threshold": threshold is not None})
+    if anytime and one_run:
+        raise ValueError(
+            "--anytime needs independent rounds, but several rows share a run. If they are independent, leave the column run out."
+        )
     if shape == "gaussian":
         refuse_discrete(columns)
     if anytime:
@@ -133,7 +137,7 @@ def bound(
         row = {**_row(scores, found, claim), "verdict": verdict, "seconds": round(time.perf_counter() - started, 3)}
         print_json({"schema": 1, "rows": [plain(row)]})
     else:
-        print("\n".join(_sentences(scores, columns, claim, found, verdict, notices)))
+        print("\n".join(_sentences(scores, columns, one_run, claim, found, verdict, notices)))
     raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
 
 
@@ -258,10 +262,6 @@ def _anytime(
 
     scores, bits = columns["score"], columns["bit"]
     rounds = in_order(scores, bits)
-    if "run" in columns and _repeats(columns["run"]):
-        raise ValueError(
-            "--anytime needs independent rounds, but several rows share a run. If they are independent, leave the column run out."
-        )
     if shape == "gaussian":
         if sd is None:
             raise ValueError("--anytime with --shape gaussian needs --sd, the sd of the scores, known beforehand.")
@@ -312,14 +312,14 @@ def _gaussian(claim: Claim) -> Any:
     return SimpleNamespace(mu=1.0 if math.isinf(claim.epsilon) else mu_of_claim(claim))
 
 
-def _repeats(run: NDArray[Any]) -> bool:
-    import numpy as np
-
-    return len(np.unique(run)) < len(run)
-
-
 def _sentences(
-    path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found: Bound, verdict: str, notices: float | None
+    path: Path,
+    columns: dict[str, NDArray[Any]],
+    one_run: bool,
+    claim: Claim,
+    found: Bound,
+    verdict: str,
+    notices: float | None,
 ) -> list[str]:
     import numpy as np
 
@@ -355,7 +355,7 @@ def _sentences(
             "--shape any, which tests the claim for every mechanism.",
         ]
     told = 2 * claim.delta * len(columns["bit"])  # canaries of one run whose bits delta may tell, on average
-    seen = _detectable(found, claim, notices, "run" in columns and _repeats(columns["run"]) and told > 1)
+    seen = _detectable(found, claim, notices, one_run and told > 1)
     if any(condition.detail == BEFOREHAND for condition in found.conditions):
         seen = "the smallest detectable violation is unknown for a threshold that was given beforehand"
         if found.method != ANYTIME:

@@ -152,7 +152,7 @@ def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: in
         if not group or len(first.mechanisms) < 2:
             continue
         moves = without(run, absent)[1]
-        instead |= {i: most_telling(run.mechanisms[i], moves[i], side) for i in group}
+        instead |= {i: at_telling_value(run.mechanisms[i], moves[i], side) for i in group}
         other = repeated(first, instead)
         if other is None:
             line = first.mechanisms[group[0]].line
@@ -180,7 +180,7 @@ def possible(run: History) -> bool:
     return all(np.all(m.clean[np.asarray(m.values) == m.noisy[..., None]] > 0) for m in reports)
 
 
-def most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int, scales: float = SCALES) -> Mechanism:
+def at_telling_value(mechanism: Mechanism, by: NDArray[np.float64], side: int, scales: float = SCALES) -> Mechanism:
     """The mechanism with a noisy value that tells much about a secret. by: how far the secret moves the clean value, as
     `Mechanism.over` gives it. side: 1 for the world with the secret, -1 for the world without it. scales: how far the noisy value
     lies from the recorded one, in units of the noise.

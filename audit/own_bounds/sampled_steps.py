@@ -50,7 +50,7 @@ from .attempt import (
     stale_noise,
 )
 from .noise_law import law_of
-from .other_runs import SCALES, STEADY, TAIL, most_telling
+from .other_runs import SCALES, STEADY, TAIL, at_telling_value
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
 
 THEOREM = (
@@ -352,7 +352,7 @@ def telling(first: History, shifts: Shifts, delta: float) -> Iterator[History]:
     moved = moving(first, shifts)
     each = min(SCALES, float(norm.isf(TAIL * delta)) / math.sqrt(max(1, len(moved))))
     for side in (1, -1):
-        run = repeated(first, {i: most_telling(first.mechanisms[i], shifts[i], side, each) for i in moved})
+        run = repeated(first, {i: at_telling_value(first.mechanisms[i], shifts[i], side, each) for i in moved})
         if run is None:
             raise NoSamples("with other noisy values the run has other mechanisms, or fails")
         yield run

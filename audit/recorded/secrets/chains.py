@@ -24,7 +24,7 @@ CLIQUES = "graph of two cliques"
 WINDMILL, ALIKE = "windmill of cliques", "windmill of cliques of one class each"
 STAR, STARS, TWO_KINDS = "star", "pair of stars", f"{COMPLETE} of two kinds of nodes"
 REGULAR, ROUNDS = "graph of almost equal degrees", 2  # largest degree
-TELLING, OF_EACH = "path on which a column tells a class", 4  # nodes of each class
+TELLING_PATH, OF_EACH = "path on which a column tells a class", 4  # nodes of each class
 PAIRS = 40  # of rows that are tried in turn
 NO_SEED = np.zeros(1, dtype=np.uint64)
 
@@ -143,7 +143,7 @@ def _telling(graph: Graph, balanced: Graph) -> Graph:
     values = dense(graph.x[:, [int(np.argmax(low < high))]]).ravel()
     rows = np.where(nodes.y == 0, values.argmax(), values.argmin())
     edges = joining(np.stack([np.arange(count - 1), np.arange(1, count)]), graph.directed)
-    return replace(nodes, x=graph.x[rows], edges=edges, name=TELLING)
+    return replace(nodes, x=graph.x[rows], edges=edges, name=TELLING_PATH)
 
 
 def _windmills(nodes: Graph, unit: Unit, alike: bool) -> Iterator[Link]:
