@@ -567,73 +567,20 @@ def main() -> None:
     mine = [_shown(cell) for cell in ours(options.audits)]
     middle = time.perf_counter()
     theirs = [_shown(cell) for cell in others(min(options.audits, 4000))]
-    text = PAGE.format(
+    page = Path(__file__).with_name("coverage_page.md").read_text(encoding="utf-8")
+    text = page.format(
         audits=options.audits,
         ours=table(mine),
         others=table(theirs),
         worst=max(100 * c.alarms for c in mine),
         cells=len(mine),
         invalid=sum(not c.valid for c in mine),
-        seconds=middle - started,
         few=min(options.audits, 4000),
     )
     if options.out:
         options.out.write_text(text)
     print(text)
     print(f"{middle - started:.0f} s for ours, {time.perf_counter() - middle:.0f} s for the others")
-
-
-PAGE = """# How often each bound is wrong
-
-A lower bound at 95 % may exceed the true epsilon in 5 % of all audits. These tables show how often each bound does, on
-mechanisms whose epsilon and trade-off curve are known exactly. The entries are percent of audits at 50 / 500 / 5000 rounds per
-world; for the one-run bounds, at 50 / 500 / 5000 canaries. Bold entries are above 5 % by over three standard errors.
-
-`python benchmarks/coverage_table.py --out docs/coverage.md` writes this page.
-
-## Our bounds
-
-{cells} cells of {audits} audits; {invalid} of them above nominal + 3 s.e.; the largest shows {worst:.1f} %.
-
-{ours}
-
-The rule "any shape" is `lower(shape="any")`. "profile gate" is `lower(shape="ledger")` against the mechanism's exact curve. Both
-use a random quarter of the rounds as pilot, to choose the threshold. "rank gate" tests the ranks against the exact curve.
-"guessed coins" is `guessed` against the curve of the Gaussian or of the pure epsilon. "rank gate" and "guessed coins" get the
-scores of the best attack, which is known for these mechanisms. The likelihood-ratio forms and the Gaussian e-process are meant
-for the Gaussian mechanism alone. An e-process counts as wrong if it was wrong at any time up to the last round.
-
-In "rounds that tell", rounds are independent, and each reveals its bit with probability δ. The rounds that reveal it have the
-most extreme scores. In "rounds that choose the test", whether the scores are tied depends on whether any round reveals its bit.
-So the mechanism can use δ to choose which of the two tests is made.
-
-"elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their
-epsilons. In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was
-declared for each. In "reports, 20 bits drawn" each user sends 20 bits of equal epsilon. Here the reports are drawn, not the
-counts, with a coin for each bit, as in the audit. If all bits of a user had one coin, the same tests would be wrong in 37 % of
-all audits at ε = 10 and 1000 rounds.
-
-The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
-Given the others, each canary satisfies the same Gaussian differential privacy, but the errors of canaries occur together. The
-one-run bounds must hold although they do not know this dependence. The rule for independent canaries must detect the dependence,
-and give a weaker bound.
-
-## Rules of other tools
-
-These rules are reimplemented from their published formulas. Each cell has {few} audits (1000 for the two slow rules), at 50 / 500
-rounds per world.
-
-{others}
-
-- "best threshold" chooses the threshold with the largest bound on the same scores that are then counted (PrivacyGuard's `eps_cp`,
-  the `cp` and `gdp` of bb-audit-dpsgd, TensorFlow Privacy's audit_2020).
-- "ROC hull, Bonferroni" is jax_privacy's default. It is never wrong here, though no proof is known.
-- "ROC hull, Gaussian, absolute value" is jax_privacy's epsilon_from_gdp up to version 2.0.0, which drops a sign.
-- "best guess grid" is ML Privacy Meter's one-run report.
-- "product null" treats canaries as independent (Xiang et al. 2025 with all canaries guessed).
-
-These figures describe the rules at the given settings. They do not test any release of those tools.
-"""
 
 
 if __name__ == "__main__":
