@@ -28,7 +28,7 @@ from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_valu
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
 from ..recorded.secrets.worlds import Absence, alone
-from ..recorded.seeds import FURTHER, often
+from ..recorded.seeds import FURTHER, RARE, often
 from ..recorded.study import History, Study
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
@@ -190,10 +190,9 @@ def certain(
     repeated.
 
     A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
-    and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds. If it did
-    so with a probability of at most delta, after N secrets and n runs two such runs are seen with a probability of at most N n^2
-    delta^2. For a larger delta, see `often`. Both runs are of the graph with the secret: the noisy values of a run of another
-    graph may be improbable there.
+    and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds, and if
+    delta is above RARE, in further ones, see `often`. Both runs are of the graph with the secret: the noisy values of a run of
+    another graph may be improbable there.
     """
     if delta and first.mechanisms:
         first, absent = run_on_its_base(first, absent)
@@ -201,7 +200,9 @@ def certain(
     for cell in cells:
         entries = differing(*runs, cell, absent)
         more = another(first, absent, cell, delta) if entries.any() else None
-        if more is None or not often(delta, (changes(first.study, absent, cell, number) for number in FURTHER)):
+        if more is None:
+            continue
+        if delta > RARE and not often(delta, (changes(first.study, absent, cell, number) for number in FURTHER)):
             continue
         second, others = more
         beside = shown_by((first, *runs, second, *others), read_by(first, cell, entries))

@@ -19,7 +19,7 @@ from typing import Self
 
 import numpy as np
 
-from ...accounting.checks.conditions import Condition, proved
+from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound
 from ...models.capabilities import RunsElsewhere
@@ -38,8 +38,10 @@ from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import chains
 from ..recorded.secrets.copies import Copies, copies
 from ..recorded.secrets.worlds import Absence, public_bound, small, without_one
+from ..recorded.seeds import CHANCE, RARE, needed
 from ..recorded.study import History, Study, constant_draw
 from .certain_paths import CLEAR, REDRAWN, TRIED, Mask, numbers_of_runs, scripts, tried
+from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
 
 RUNS = (1, 2, 3)  # numbers of the trainings with other seeds in the world in which the rows are equal
@@ -59,8 +61,9 @@ STILL = Condition(
     "samples chooses from more values",
 )
 SILENT = Condition("the run draws no random number in one world", "checked", "two seeds give the same release there")
-MOVED = proved("in the other world they have other values", "they do so in one training, and if delta is above 0, in two")
-DIFFER = proved("the rows differ where the nodes differ", "they do so in one training, and if delta is above 0, in two")
+HOW_OFTEN = f"in one training at delta = 0, else in so many that a binomial test rejects 'at most delta' at level {CHANCE:g}"
+MOVED = Condition("in the other world they have other values", "checked", HOW_OFTEN)
+DIFFER = Condition("the rows differ where the nodes differ", "checked", HOW_OFTEN)
 
 
 @dataclass(frozen=True)
@@ -124,20 +127,23 @@ def still_entries(first: History, absent: Absence, cell: Cell, delta: float) -> 
 
 def still_in(first: History, still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
     """As `still_entries`, if nothing random changes the entries in the world of `still`. shown: the entries that count."""
-    return moved_in_one(still, trained(first, still, RUNS), others(first, moved, delta), cell, shown, delta)
+    numbers = numbers_of_runs(first.study, delta)
+    return moved_in_one(still, trained(first, still, RUNS), (trained(first, moved, numbers), len(numbers)), cell, shown, delta)
 
 
-def moved_in_one(still: History, quiet: Iterable[Play], loud: Iterable[Play], cell: Cell, shown: Mask, delta: float) -> int:
+def moved_in_one(
+    still: History, quiet: Iterable[Play], loud: tuple[Iterable[Play], int], cell: Cell, shown: Mask, delta: float
+) -> int:
     """How many entries of a cell nothing random changes in the world of `still`, and runs of the other world change; 0 if some
-    draw chooses from so many values that the tried numbers may miss one. quiet, loud: trainings with other seeds in the first and
-    in the second world. shown: the entries that count.
+    draw chooses from so many values that the tried numbers may miss one. quiet: trainings with other seeds in the first world.
+    loud: such trainings in the second world, and their number. shown: the entries that count.
     """
     same, known = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in quiet)]), still.study.of_one_value
 
     def changed(run: Play) -> Mask:
         return same & ~still.play.same(run, cell)
 
-    seen = happening(loud, delta, lambda run: bool(changed(run).any())) if same.any() else []
+    seen = happening(*loud, delta, lambda run: bool(changed(run).any())) if same.any() else []
     if not seen or any(many_values(d, REDRAWN) for at, d in enumerate(still.play.draws) if at not in known):
         return 0
     if any(changed(run).any() for run in chain(redrawn(still, known), with_others(still))):
@@ -228,6 +234,14 @@ class OwnRuns:
         constant = frozenset(at for at, (draw, *others) in draws if all(constant_draw(draw, other) for other in others))
         return cls(replace(first, study=replace(first.study, base=first.play, constant=constant)), runs)
 
+    def loud(self, delta: float) -> tuple[Iterable[Play], int]:
+        """Trainings that may show that something has a probability above delta, and their number: more than those of RUNS only
+        for a delta for which these are too few.
+        """
+        if needed(delta, len(RUNS)) <= len(RUNS):
+            return self.runs, len(RUNS)
+        return chain(self.runs, trained(self.first, self.first, SEEDS[len(RUNS) :])), len(SEEDS)
+
 
 def fixed_in_one(here: OwnRuns, absent: Absence, delta: float, where: str) -> Bound | None:
     """An infinite bound, if nothing random changes some entries of a cell in one of two worlds, and they have other values in the
@@ -238,7 +252,7 @@ def fixed_in_one(here: OwnRuns, absent: Absence, delta: float, where: str) -> Bo
         for cell, values in here.first.play.cells.items():
             if cell.public or cell not in there.first.play.cells:
                 continue
-            if count := moved_in_one(still.first, still.runs, moved.runs, cell, absent.shown(values.shape), delta):
+            if count := moved_in_one(still.first, still.runs, moved.loud(delta), cell, absent.shown(values.shape), delta):
                 return exact(np.inf, changed_by(absent, count, cell, where), PATHS, (REPEATED, STILL, MOVED))
     return None
 
@@ -271,7 +285,9 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
         for absent in part.silenced[:TRIED]:
             with suppress(Diverged, OtherMechanisms):
                 silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
-                if happening(others(first, first, delta), delta, partial(differs, silent, absent, offered(case.model))):
+                numbers = numbers_of_runs(first.study, delta)
+                event = partial(differs, silent, absent, offered(case.model))
+                if happening(trained(first, first, numbers), len(numbers), delta, event):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
                     return exact(np.inf, text, PATHS, (REPEATED, SILENT, MOVED))
     return None
@@ -282,18 +298,13 @@ def differs(one: Play, absent: Absence, arrays: Collection[str], other: Play) ->
     return any(cell.array in arrays for cell in moved_cells(one, other, absent))
 
 
-def happening(runs: Iterable[Play], delta: float, event: Callable[[Play], bool]) -> list[Play]:
-    """The first of these runs in which an event happens: one at delta = 0, else two, so that its probability exceeds delta. Empty
-    if it happens in fewer.
+def happening(runs: Iterable[Play], count: int, delta: float, event: Callable[[Play], bool]) -> list[Play]:
+    """The first of these runs in which an event happens: so many that its probability exceeds delta, see `needed`. Empty if it
+    happens in fewer. count: of the runs.
     """
-    needed = 1 if delta == 0 else 2
-    found = list(islice(filter(event, runs), needed))
-    return found if len(found) == needed else []
-
-
-def others(first: History, world: History, delta: float) -> Iterator[Play]:
-    """The trainings with other seeds in which a rare event is looked for, in the world of a run."""
-    return trained(first, world, numbers_of_runs(first.study, delta))
+    enough = needed(delta, count)
+    found = list(islice(filter(event, runs), enough))
+    return found if len(found) == enough else []
 
 
 def in_common(run: History) -> bool:
@@ -305,15 +316,17 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     """Whether the rows of two nodes differ in one world, and no draw and no noisy value makes them differ in the other. Raises
     Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
 
-    The rows must differ with a probability above delta: in one training at delta = 0, else in two, see `certain_paths.certain`.
+    The rows must differ with a probability above delta, see `needed`. The first run counts too, if delta is at most RARE.
     """
     here, there = both(first, found.absent)
     same, other = (here, there) if found.alike else (there, here)
     forced = not in_common(first)  # else the noisy values of the first run, which both worlds have, are none of the copies' graph
     if forced and not equal(same.play, cell, found):
         return False
-    runs = chain([other.play] * forced, others(first, other, delta))
-    if not happening(runs, delta, lambda run: not equal(run, cell, found, CLEAR)):
+    recorded = [other.play] * (forced and delta <= RARE)  # the nodes may have been found by this run
+    numbers = numbers_of_runs(first.study, delta)
+    runs, count = chain(recorded, trained(first, other, numbers)), len(recorded) + len(numbers)
+    if not happening(runs, count, delta, lambda run: not equal(run, cell, found, CLEAR)):
         return False
     tests = chain(trained(first, same, RUNS), redrawn(same), with_others(same))
     return all(equal(run, cell, found) for run in tests) and not reached_elsewhere(same, cell, found)

@@ -8,7 +8,6 @@ random seeds, each time only until it has drawn its noise. If two seeds draw the
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ SECONDS = 8.0  # of processor time, after which no further seed is tried
 APART = 8  # so many draws of one line are looked at one by one
 BITS = 40  # draws count only if two seeds give them equal numbers with a probability of at most 2^-40
 OF_A_NUMBER = {2: 8, 4: 20, 8: 40}  # bytes of a floating-point number -> its random bits, at least
-RARE = 1e-5  # at most this delta, what one run shows for one secret is too improbable under the claim to need further runs
+RARE = 1e-5  # at most this delta, two runs show for one secret what is too improbable under the claim, see `often`
 RUNS, CHANCE = 24, 1e-7  # of `often`: the largest number of further runs, and its probability of a false "often" for one secret
 FURTHER = range(1000, 1000 + RUNS)  # numbers of these runs, which nothing else looks at
 SELDOM = "further runs with other seeds do not show that this has a probability above δ"
@@ -105,19 +104,26 @@ def _told(draw: Draw) -> bytes:
     return draw.state.to_bytes(8, "little") if draw.state else draw.units.tobytes()
 
 
+def needed(delta: float, runs: int) -> int:
+    """In how many of so many fresh runs something must happen to show that its probability is above `delta`: in one at delta = 0,
+    else in at least two, and in so many that the exact binomial test rejects "at most delta" at level CHANCE. This number may
+    exceed `runs`.
+    """
+    return max(2, int(stats.binom.isf(CHANCE, runs, delta)) + 1) if delta else 1
+
+
 def often(delta: float, shown: Iterable[bool]) -> bool:
     """Whether what a run shows for one secret has a probability above `delta`. The claim permits that it happens more seldom.
 
-    The secret was chosen after that run, among up to some hundred secrets, so a delta above RARE needs further runs. shown: what
-    these show, in order; at most RUNS count. The exact binomial test rejects "the probability is at most delta" at level CHANCE.
+    The secret was chosen after that run, among K secrets, so further runs decide. shown: what these show, in order; at most RUNS
+    count. A delta of at most RARE needs one of them: if each secret does so with a probability of at most delta, the probability
+    of seeing this is at most RUNS K delta^2. For a larger delta, see `needed`.
     """
-    if delta <= RARE:
+    if delta == 0:
         return True
-    count = 0
-    for runs, one in enumerate(islice(shown, RUNS), 1):
+    count, enough = 0, 1 if delta <= RARE else needed(delta, RUNS)
+    for left, one in zip(range(RUNS - 1, -1, -1), shown, strict=False):
         count += one
-        if stats.binom.sf(count - 1, runs, delta) <= CHANCE:
-            return True
-        if stats.binom.sf(count + RUNS - runs - 1, RUNS, delta) > CHANCE:
-            return False
+        if count >= enough or count + left < enough:
+            return count >= enough
     return False

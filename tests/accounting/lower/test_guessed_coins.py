@@ -8,10 +8,11 @@ import pytest
 from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.independence import OF_COINS
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.detection.error_rates import Rule
-from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed
+from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed, together
 from gnnaudit.accounting.lower.one_run import luck
 from gnnaudit.accounting.upper import tradeoff
 
@@ -35,6 +36,14 @@ def test_the_bound_is_where_so_many_right_guesses_become_rare(right, count, alph
     bound = guessed(*told(right, count), claim, curve, alpha)
     mu = float(gaussian.mu_of(bound.epsilon, DELTA))
     assert stats.binom.sf(right - 1, count, special.ndtr(mu / 2)) == pytest.approx(alpha, rel=1e-6)
+
+
+def test_the_check_passes_seven_times_in_ten_if_the_guesses_vary_twice_as_much_as_independent_ones():
+    random = np.random.default_rng(11)
+    pairs = random.random((2000, 10, 20)) < 0.8  # both canaries of a pair are right, or both are wrong
+    passed = np.mean([together(np.repeat(right, 2, axis=1)).how == "checked" for right in pairs])
+    least = stats.chi2.isf(OF_COINS, 9)
+    assert passed == pytest.approx(stats.chi2.cdf(least / 2, 9), abs=0.04) == pytest.approx(0.71, abs=0.005)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])

@@ -21,7 +21,7 @@ from gnnaudit.audit.recorded.secrets.chains import (
     REGULAR,
     STAR,
     STARS,
-    TELLING,
+    TELLING_PATH,
     TWO_KINDS,
     WINDMILL,
     chains,
@@ -269,7 +269,7 @@ def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
 def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_bound(unit, most):
     names = {
         Unit.NODE: [COMPLETE, BALANCED, WINDMILL, ALIKE, TWO_KINDS],
-        Unit.FEATURES: [UNUSUAL, BALANCED, TWO_KINDS, TELLING],
+        Unit.FEATURES: [UNUSUAL, BALANCED, TWO_KINDS, TELLING_PATH],
         Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES, STARS, REGULAR, COMPLETE, STAR],
     }
     made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))

@@ -2,7 +2,9 @@
 nearly always one for which it is open in the first run.
 """
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.seeds import often
+from gnnaudit.audit.recorded.seeds import needed, often
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
@@ -97,7 +99,20 @@ def test_a_private_bar_that_decides_in_few_runs_gets_no_support(public, seed, tm
 
 @pytest.mark.parametrize(("times", "runs", "found"), [(24, 24, True), (3, 24, False), (12, 24, True), (3, 3, False)])
 def test_often_is_the_exact_binomial_test(times, runs, found):
-    """Under a probability of .05, three of three runs happen with one of 1.25e-4, and 12 or more of 24 with one of 3.7e-10."""
+    """Under a probability of .05, three of 24 runs or more happen with one of .12, and 12 or more with one of 3.7e-10."""
     assert often(0.05, [True] * times + [False] * (runs - times)) is found
     assert often(0.5, [True] * times + [False] * (runs - times)) is (times == 24)
-    assert often(1e-6, [])
+    assert often(0.0, [])
+    assert (often(1e-6, [False, True]), often(1e-6, [False] * 24 + [True])) == (True, False)
+
+
+@pytest.mark.parametrize("runs", [3, 7, 24, 25])
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3])
+def test_what_happens_with_probability_delta_is_seldom_seen_so_often_as_needed(delta, runs):
+    """The probabilities are sums of exact fractions."""
+    chance = Fraction(delta)
+    seen = [math.comb(runs, k) * chance**k * (1 - chance) ** (runs - k) for k in range(runs + 1)]
+    enough = needed(delta, runs)
+    assert sum(seen[enough:]) <= 1e-7
+    assert enough == 2 or sum(seen[enough - 1 :]) > 1e-7  # and no smaller number would do
+    assert needed(0.0, runs) == 1
