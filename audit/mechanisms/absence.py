@@ -12,7 +12,8 @@ from ...models.errors import one_line, raised
 from ...models.graph.graph import Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..recorded.playing import Cell, Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
 from ..recorded.secrets.worlds import Absence

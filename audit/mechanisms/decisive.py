@@ -14,7 +14,8 @@ import numpy as np
 
 from ...accounting.claim import Claim
 from ...models.graph.graph import Graph, Worlds
-from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
+from ...models.recorder.mechanisms.found import Mechanisms
+from ...models.recorder.mechanisms.mechanism import Mechanism
 from ..key import Key
 from ..recorded.laws import cost
 from ..recorded.playing import Diverged

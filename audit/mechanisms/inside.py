@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...accounting.claim import Claim, Unit
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost

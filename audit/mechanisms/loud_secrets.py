@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
-from ...models.recorder.mechanisms.found import REPORT
+from ...models.recorder.mechanisms.mechanism import REPORT
 from ..case import EDGES
 from ..recorded.secrets.matchings import LOUD, loudest
 from ..recorded.secrets.one_by_one import farthest_alone

@@ -17,7 +17,7 @@ from ...accounting.gaussian import epsilon_of
 from ...accounting.upper import exact
 from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.recorder.draws.draw import SHIFTED
-from ...models.recorder.mechanisms.found import PICK, REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import PICK, REPORT, Mechanism
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
 from ...reports.rounding import multiple
 from ..case import Case

@@ -6,7 +6,8 @@ import numpy as np
 
 from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.results import parting, results
-from ...models.recorder.mechanisms.found import REPORT, Mechanisms
+from ...models.recorder.mechanisms.found import Mechanisms
+from ...models.recorder.mechanisms.mechanism import REPORT
 from ..recorded.playing import Play, play
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import REPORT, UNREAD, Mechanism, Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.found import UNREAD, Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..recorded.laws import NOTHING
 from ..recorded.playing import Diverged, Play, play, same_rows
 from ..recorded.sources import moved_by as shifted

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..recorded.playing import rounding
 from ..recorded.study import History, Shifts
 from .reading import alike, elsewhere, redrawn, repeated, same_means

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accounting.events.tree import parts
-from ...models.recorder.mechanisms.found import Mechanism
+from ...models.recorder.mechanisms.mechanism import Mechanism
 from ..recorded.laws import NOTHING
 from ..recorded.playing import rounding
 from ..recorded.study import History

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
-from ...models.recorder.mechanisms.found import REPORT
+from ...models.recorder.mechanisms.mechanism import REPORT
 from ...reports.rounding import several
 from ..recorded.study import History
 

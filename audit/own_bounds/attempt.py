@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
+from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import multiple, several
 from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, history, without

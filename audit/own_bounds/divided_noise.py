@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import Mechanism, OtherMechanisms
+from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.mechanisms.mechanism import Mechanism
 from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, both, history
 from ..mechanisms.inside import Inside

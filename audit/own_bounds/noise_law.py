@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from ...accounting.checks.conditions import Condition, checked
-from ...models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
+from ...models.recorder.mechanisms.mechanism import REPORT, TWO_SIDED, Mechanism
 from ..recorded.study import History
 
 MOST = 100_000  # largest number of values of a mechanism in the test of its law

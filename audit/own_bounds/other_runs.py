@@ -18,7 +18,7 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Claim
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import several
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.inside import Inside, moving

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..mechanisms.absence import both
 from ..mechanisms.reading import repeated
 from ..recorded.playing import Cell

@@ -15,7 +15,8 @@ from scipy import stats
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
+from ...models.recorder.mechanisms.found import Mechanisms
+from ...models.recorder.mechanisms.mechanism import Mechanism
 from ..case import Case
 from ..mechanisms.absence import Incomparable, OtherNoise, history, kept, run_on_its_base
 from ..mechanisms.inside import Inside

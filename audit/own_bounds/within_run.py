@@ -16,7 +16,8 @@ import numpy as np
 from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
+from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.mechanisms.mechanism import REPORT
 from ...reports.rounding import several
 from ..case import EDGES, Case
 from ..mechanisms.absence import Incomparable, history, without

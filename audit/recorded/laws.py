@@ -23,7 +23,7 @@ from ...accounting.events.types import FiniteDpEvent, PureDpEvent
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.exact import finite_epsilon, pure_epsilon
 from ...accounting.upper.tradeoff import epsilon_at_least
-from ...models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
+from ...models.recorder.mechanisms.mechanism import REPORT, TWO_SIDED, Mechanism
 from .examination import Examination, Move
 from .playing import small_moves
 from .sources import Source

@@ -23,7 +23,8 @@ from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
-from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.mechanism import Mechanism
 from ...models.recorder.mechanisms.sharing import ALIKE, again, in_common
 from ...models.recorder.script import alike
 from ...reports.rounding import several

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from .draws.draw import Draw, plain
-from .mechanisms.found import Mechanism
+from .mechanisms.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

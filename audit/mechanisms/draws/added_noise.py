@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from ....models.recorder.draws.draw import Draw
-from ....models.recorder.mechanisms.found import REPORT
+from ....models.recorder.mechanisms.mechanism import REPORT
 from ...recorded.playing import Cell
 from ...recorded.study import History, Shifts
 from ..inside import moving

@@ -14,7 +14,7 @@ from scipy import stats
 
 from ....accounting.claim import Claim
 from ....models.recorder import Draw
-from ....models.recorder.mechanisms.found import REPORT
+from ....models.recorder.mechanisms.mechanism import REPORT
 from ...key import Key
 from ...recorded.forcing import forced
 from ...recorded.playing import Cell, Play, left_in, play, rounding

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ....models.recorder.mechanisms.found import Mechanism
+from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...recorded.playing import left_in
 from ...recorded.study import History, Shifts
 from ..undone import each_alone

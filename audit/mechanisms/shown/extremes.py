@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....models.recorder import Draw
-from ....models.recorder.mechanisms.found import Mechanism
+from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...recorded.playing import rounding
 from ...recorded.study import History
 from ..reading import Entry, anywhere, drawn_again, ends, repeated

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from ....models.recorder.mechanisms.found import REPORT
+from ....models.recorder.mechanisms.mechanism import REPORT
 from ...recorded.study import Floats, History, Shifts
 from ..reading import Entry, anywhere, drawn_again, in_place, others, repeated
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....models.recorder.mechanisms.found import Mechanism
+from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...recorded.playing import ULPS, Cell, left_in
 from ...recorded.study import History
 from ..reading import Entry, moved_entries, repeated, same_means

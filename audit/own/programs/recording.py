@@ -14,7 +14,7 @@ from ....models.graph.graph import Graph
 from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
 from ....models.recorder.in_a_program import ANOTHER, CLOSELY, ENTROPY, FOLDER, MODULES, SILENTLY, SINCE
-from ....models.recorder.mechanisms.found import Mechanism
+from ....models.recorder.mechanisms.mechanism import Mechanism
 from ....models.recorder.reads import Watching
 
 CARRIED = "gnnaudit_recorder"

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from ....accounting.events.types import FiniteDpEvent
 from ....accounting.upper.exact import finite_epsilon
-from ....models.recorder.mechanisms.found import Mechanism
+from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...mechanisms.inside import Inside
 from ...mechanisms.reading import EACH, farthest
 from ...mechanisms.undone import each_alone, scaled, undoes_factors

@@ -11,7 +11,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from ....accounting.events.tree import leaves, parts
 from ....accounting.upper.exact import pure_epsilon
-from ....models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
+from ....models.recorder.mechanisms.mechanism import REPORT, TWO_SIDED, Mechanism
 from ...case import Case
 from ...mechanisms.inside import Inside, moving
 from ...mechanisms.reading import EACH, alike, farthest, moved_by, repeated, with_other_values

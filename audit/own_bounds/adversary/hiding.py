@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
 from ....accounting.events.counts import charged
-from ....models.recorder.mechanisms.found import REPORT, Mechanism
+from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...key import Key
 from ...mechanisms.absence import Incomparable, history, without
 from ...mechanisms.draws.lost import lost_noise

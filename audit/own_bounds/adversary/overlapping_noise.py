@@ -9,7 +9,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ....models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
+from ....models.recorder.mechanisms.found import OtherMechanisms
+from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ....models.recorder.mechanisms.sharing import ALIKE
 from ....reports.rounding import several
 from ...mechanisms.absence import history

@@ -11,7 +11,7 @@ from itertools import chain
 
 import numpy as np
 
-from ....models.recorder.mechanisms.found import REPORT, Mechanism
+from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...mechanisms.absence import without
 from ...mechanisms.inside import Inside, read_only, reports, without_idle, without_secrets
 from ...mechanisms.reading import anywhere, differing, drawn_again, ends, far_across, repeated, with_other_values

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
-    from .found import Mechanism
+    from .mechanism import Mechanism
 
 ALIKE = 1e-4  # in units of the noise scale: two copies of the same noise, each rounded to float32, differ by less
 NEAR = 1e-7  # in units of the noise scale: few independent numbers are this close by chance

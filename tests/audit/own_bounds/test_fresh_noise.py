@@ -17,7 +17,7 @@ from gnnaudit.audit.own_bounds.other_runs import ERROR, RUNS, SHARE, ratios
 from gnnaudit.audit.second_look import confirmed
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder import Draw
-from gnnaudit.models.recorder.mechanisms.found import Mechanism
+from gnnaudit.models.recorder.mechanisms.mechanism import Mechanism
 
 from ...nightly import nightly
 

@@ -13,7 +13,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.recorded.study import ELSEWHERE, UNRECORDED_NUMBERS
-from gnnaudit.models.recorder.mechanisms.found import PICK, REPORT
+from gnnaudit.models.recorder.mechanisms.mechanism import PICK, REPORT
 from gnnaudit.reports.observed import REPORTS
 
 from ...nightly import nightly

@@ -19,7 +19,7 @@ from gnnaudit.audit.storage.store import Store
 from gnnaudit.models import capabilities
 from gnnaudit.models.capabilities import Effort
 from gnnaudit.models.recorder import Draw
-from gnnaudit.models.recorder.mechanisms.found import Mechanism
+from gnnaudit.models.recorder.mechanisms.mechanism import Mechanism
 from gnnaudit.reports.evidence import judge
 
 from ...nightly import nightly

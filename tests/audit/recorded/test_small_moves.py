@@ -8,7 +8,7 @@ from gnnaudit import Claim, Looped, audit, load
 from gnnaudit.audit.recorded.laws import cost, left_out
 from gnnaudit.audit.recorded.playing import small_moves
 from gnnaudit.models.recorder.draws.draw import Draw
-from gnnaudit.models.recorder.mechanisms.found import Mechanism
+from gnnaudit.models.recorder.mechanisms.mechanism import Mechanism
 
 from .votes import released
 

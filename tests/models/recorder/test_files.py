@@ -4,7 +4,7 @@ import numpy as np
 
 from gnnaudit.models.recorder.draws.draw import Draw
 from gnnaudit.models.recorder.files import Recording, kept, load, save
-from gnnaudit.models.recorder.mechanisms.found import Mechanism
+from gnnaudit.models.recorder.mechanisms.mechanism import Mechanism
 
 
 def test_a_mechanism_keeps_its_draw_though_the_run_gets_other_numbers(tmp_path):

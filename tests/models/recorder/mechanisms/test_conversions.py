@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from gnnaudit.models.recorder import recording
-from gnnaudit.models.recorder.mechanisms.found import REPORT, Mechanisms
+from gnnaudit.models.recorder.mechanisms.found import Mechanisms
+from gnnaudit.models.recorder.mechanisms.mechanism import REPORT
 
 CLEAN = np.arange(24.0).reshape(6, 4)
 DATA, SINGLE = torch.from_numpy(CLEAN.copy()), torch.from_numpy(CLEAN).float()

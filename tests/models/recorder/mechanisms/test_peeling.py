@@ -7,7 +7,8 @@ import pytest
 from scipy.special import softmax
 
 from gnnaudit.models.recorder import recording
-from gnnaudit.models.recorder.mechanisms.found import REPORT, Mechanisms
+from gnnaudit.models.recorder.mechanisms.found import Mechanisms
+from gnnaudit.models.recorder.mechanisms.mechanism import REPORT
 
 SCORES = np.array([1.0, 3.0, 2.5, 0.0, 2.0])
 

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import bernoulli
 
 from gnnaudit.models.recorder import recording
-from gnnaudit.models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
+from gnnaudit.models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from gnnaudit.models.recorder.mechanisms.mechanism import REPORT
 from gnnaudit.models.recorder.mechanisms.sharing import again
 
 BITS = np.arange(12).reshape(3, 4) % 3 == 0
