@@ -42,11 +42,11 @@ def history(made: Study, number: int) -> History:
     which the study has seen without them, the result is the study's run, without mechanisms; a note says why. Raises Diverged if
     the training ends with another seed.
     """
-    if number < len(made.histories) and not made.closely:
+    if number < len(made.histories) and not (made.closely or made.maxima):
         return History(made, *made.histories[number])
     seeds = [fold(int(s), "history", number) % 2**64 if number else int(s) for s in made.whole.seeds]
     worlds = dataclasses.replace(made.whole, seeds=np.array(seeds, dtype=np.uint64))
-    recorded = Mechanisms(closely=made.closely)
+    recorded = Mechanisms(closely=made.closely, maxima=made.maxima)
     try:
         script = marked(play(made.model, worlds).draws, made.weights) if made.weights else None
         played = play(made.model, worlds, script=script, follow=recorded)

@@ -91,8 +91,9 @@ def _in_further_runs(made: Study, secrets: Sequence[Absence]) -> Inside | None:
 
 
 def _recorded(like: Study, graph: Graph, key: Key) -> Study:
-    """A study of the model on another graph, recorded closely if `like` is."""
-    return dataclasses.replace(study(like.model, graph, key, probed=False, searched=False), closely=like.closely)
+    """A study of the model on another graph, recorded as `like` is."""
+    made = study(like.model, graph, key, probed=False, searched=False)
+    return dataclasses.replace(made, closely=like.closely, maxima=like.maxima)
 
 
 def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: Key, seldom: bool) -> Inside | None:
@@ -244,7 +245,7 @@ def leaks_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
         if time.process_time() > until:
             break
         try:
-            found = inside(study(made.model, other(unusual), key, probed=False, searched=False), claim, key)
+            found = inside(_recorded(made, other(unusual), key), claim, key)
         except Exception:  # a user's model may refuse other rows, with any exception
             continue
         if isinstance(found, Inside) and (what := _leaks(found, claim)):

@@ -1,6 +1,7 @@
 """Decides which audits apply to a user's model. An audit applies if the recorded draws confirm its assumptions."""
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +20,8 @@ from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
 from ..recorded.reuse import same_bits
 from ..recorded.secrets.worlds import UNUSUAL, public_bound, small
-from ..recorded.study import Study, study
+from ..recorded.study import History, Study, study
+from .absence import history
 from .decisive import suspicious
 from .inside import Inside, inside
 
@@ -56,11 +58,26 @@ class Recorded:
 
     @cached_property
     def inside(self) -> Inside | str:
-        """The mechanisms within a run, or the reason why they are not known."""
-        claim, made = self.case.claim, self.study
+        """The mechanisms within a run, or the reason why they are not known.
+
+        If all noisy values cost more than the claim, the run may use some of them only to pick the largest. Then the index of
+        this value counts in place of the values.
+        """
+        found = self._inside(self.study)
+        if not isinstance(found, Inside) or isinstance(self.study.model, RunsElsewhere) or not dear(found, self.case.claim):
+            return found
+        made = dataclasses.replace(self.study, maxima=True)
+        if not picks_alone(history(made, 0)):
+            return found
+        picked = self._inside(made)
+        return picked if isinstance(picked, Inside) and not (picked.past or picked.entangled) else found
+
+    def _inside(self, made: Study) -> Inside | str:
+        """As `inside`, with the mechanisms of this study."""
+        claim = self.case.claim
         found = made.doubts[0] if made.doubts else inside(made, claim, self.key.fold("inside"))
         if isinstance(found, Inside) and made.effort.thorough:
-            found = _with_small(found, made.model, self.counted, claim, self.key.fold("small"))
+            found = _with_small(found, made, self.counted, claim, self.key.fold("small"))
             others = tuple(suspicious(found, self.counted, claim, self.key.fold("decisive")))
             past = {a: f"{text}, {found.where(o)}" for o in others for a, text in o.past.items()}
             found = dataclasses.replace(found, decisive=others, past={**past, **found.past})
@@ -77,13 +94,26 @@ def a_strangers(model: Model) -> bool:
     return not (isinstance(model, RunsElsewhere) or is_built_in(model))
 
 
-def _with_small(found: Inside, model: Model, graph: Graph, claim: Claim, key: Key) -> Inside:
+def dear(found: Inside, claim: Claim) -> bool:
+    """Whether the noisy values cost more than the claim, on one of the graphs that were tried."""
+    return any(part.worst is not None and part.cost(claim.delta) > claim.epsilon for part, _ in found.parts)
+
+
+def picks_alone(run: History) -> bool:
+    """Whether the run reports the index of the largest of several noisy values, and uses none of these values otherwise."""
+    picked = {id(m.draw) for m in run.mechanisms if m.largest}
+    uses = Counter(id(draw) for m in run.mechanisms for draw in (m.draw, *m.beside))
+    return bool(picked) and all(uses[draw] == 1 for draw in picked)
+
+
+def _with_small(found: Inside, like: Study, graph: Graph, claim: Claim, key: Key) -> Inside:
     """Adds what a small graph of unusual nodes shows: its mechanisms, the arrays that its secrets change although every noisy
-    value stays the same, and why some of its secrets could not be tried.
+    value stays the same, and why some of its secrets could not be tried. like: the study of the graph.
     """
+    model = like.model
     try:
         made = study(model, small(graph, public_bound(model, graph)), key, probed=False)
-        other = made.doubts[0] if made.doubts else inside(made, claim, key)
+        other = made.doubts[0] if made.doubts else inside(dataclasses.replace(made, maxima=like.maxima), claim, key)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
         return dataclasses.replace(found, failed=raised(refusal))
     where = f"on a {UNUSUAL}"

@@ -167,7 +167,7 @@ def quietest(first: History) -> NDArray[np.int64]:
         noise = np.asarray(m.scale, dtype=np.float64)
         if m.law == REPORT:
             with np.errstate(divide="ignore", invalid="ignore"):
-                noise = 1 / np.ptp(np.log(m.clean), axis=-1)
+                noise = 1 / np.ptp(np.log(m.chances), axis=-1)
         each = np.where(m.covered, np.broadcast_to(noise, m.noisy.shape), np.inf)
         for axis in (axis for axis, size in enumerate(each.shape) if size == nodes):
             least = np.moveaxis(each, axis, 0).reshape(nodes, -1).min(1)

@@ -105,7 +105,7 @@ def _within(within: Inside) -> tuple[ObservedMechanism, ...]:
     found = []
     for number, m in enumerate(within.mechanisms, 1):
         sizes, covered = np.asarray(m.scale), float(m.covered.mean())
-        spread = m.clean[(m.clean > 0) & (m.clean < 1)] if m.values else sizes[sizes > 0]
+        spread = m.chances[(m.chances > 0) & (m.chances < 1)] if m.values else sizes[sizes > 0]
         scale = (float(spread.min()), float(spread.max())) if spread.size else (1.0, 1.0)
         used = UNREAD if number - 1 in within.idle else WITHIN
         cell = next((str(c) for c, a in within.run.study.base.cells.items() if _is(m, a)), used)

@@ -172,7 +172,7 @@ def anywhere(mechanism: Mechanism, random: np.random.Generator) -> Mechanism:
     """
     if mechanism.law != REPORT:
         return elsewhere(mechanism, int(random.integers(2**32)))
-    chosen = np.where(mechanism.clean > 0, random.random(mechanism.clean.shape), -1.0).argmax(-1)
+    chosen = np.where(mechanism.chances > 0, random.random(mechanism.clean.shape), -1.0).argmax(-1)
     return replace(mechanism, noisy=np.asarray(np.array(mechanism.values)[chosen], dtype=mechanism.noisy.dtype))
 
 

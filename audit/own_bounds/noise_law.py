@@ -56,7 +56,7 @@ def frequencies(report: Mechanism) -> float:
 
     Values with a variance below CELLS are not tested; the p-value is 1 if none is left.
     """
-    values, chances = np.asarray(report.noisy, dtype=np.float64).ravel(), report.clean.reshape(-1, len(report.values))
+    values, chances = np.asarray(report.noisy, dtype=np.float64).ravel(), report.chances.reshape(-1, len(report.values))
     spread = np.sqrt((chances * (1 - chances)).sum(0))
     known = spread**2 >= CELLS
     gaps = [(np.abs(values - value) < REPORTED).sum() - chances[:, k].sum() for k, value in enumerate(report.values)]

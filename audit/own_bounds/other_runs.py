@@ -177,7 +177,7 @@ def _telling_runs(first: History, absent: Absence, each: Shifts) -> Iterator[His
 def possible(run: History) -> bool:
     """Whether all randomised reports of a run have values that they can have there."""
     reports = [m for m in run.mechanisms if m.law == REPORT]
-    return all(np.all(m.clean[np.asarray(m.values) == m.noisy[..., None]] > 0) for m in reports)
+    return all(np.all(m.chances[np.asarray(m.values) == m.noisy[..., None]] > 0) for m in reports)
 
 
 def at_telling_value(mechanism: Mechanism, by: NDArray[np.float64], side: int, scales: float = SCALES) -> Mechanism:
@@ -186,7 +186,7 @@ def at_telling_value(mechanism: Mechanism, by: NDArray[np.float64], side: int, s
     lies from the recorded one, in units of the noise.
     """
     if mechanism.law == REPORT:
-        ratios = np.where(mechanism.clean > 0, side * mechanism.ratios(by), -np.inf)
+        ratios = np.where(mechanism.chances > 0, side * mechanism.ratios(by), -np.inf)
         values = np.array(mechanism.values)[ratios.argmax(-1)]
         return mechanism.with_noisy(np.where(mechanism.moved(by), values, mechanism.noisy))
     size = float(np.linalg.norm(by)) if mechanism.law == "normal" else float(np.abs(by).max(initial=0.0))

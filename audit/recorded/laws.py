@@ -195,21 +195,19 @@ def grouped(entries: Sequence[float]) -> dict[float, int]:
 
 
 def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor: float = 1.0) -> float:
-    """A lower bound on the epsilon (nats) of randomised reports. pairs: for each report, its probabilities in the two worlds.
-
-    factor: all probabilities are raised to this power, which multiplies the epsilon of a symmetric report by `factor`.
+    """A lower bound on the epsilon (nats) of randomised reports. pairs: for each report, its probabilities in the two worlds, for
+    noise divided by `factor`.
     """
-    events = _report_events(pairs, factor)
+    events = _report_events(pairs)
     if len(pairs) == 1:
         return float(finite_epsilon(next(iter(events)), delta)) * (1 - SLACK)
     return _composed_if_all(events, factor, delta)
 
 
-def _report_events(pairs: Sequence[tuple[Floats, Floats]], factor: float) -> dict[Any, int]:
+def _report_events(pairs: Sequence[tuple[Floats, Floats]]) -> dict[Any, int]:
     """Mechanism -> how often it occurs, the costliest first."""
-    tilted = [tuple(p**factor / (p**factor).sum() for p in pair) for pair in pairs]
-    names = [np.round(pair, DIGITS).tobytes() for pair in tilted]
-    often, first = Counter(names), dict(zip(names, tilted, strict=True))
+    names = [np.round(pair, DIGITS).tobytes() for pair in pairs]
+    often, first = Counter(names), dict(zip(names, pairs, strict=True))
     events = {FiniteDpEvent(*(tuple(p.tolist()) for p in pair)): often[name] for name, pair in first.items()}
     return {e: events[e] for e in sorted(events, key=pure_epsilon, reverse=True)}
 
@@ -226,14 +224,14 @@ def _composed_if_all(events: Mapping[Any, int], factor: float, delta: float) -> 
 def cost(mechanisms: Sequence[Mechanism], moves: Sequence[Floats], delta: float, factor: float = 1.0) -> float:
     """A lower bound on the epsilon (nats) of the moves of some mechanisms, composed.
 
-    moves: as `Mechanism.over` gives them. factor: divides all noise; the probabilities of a report are raised to this power.
+    moves: as `Mechanism.over` gives them. factor: divides all noise, see `Mechanism.pairs`.
     """
     both = list(zip(mechanisms, moves, strict=True))
     kept = [(m, np.where(np.abs(by) > NOTHING, by, 0.0)) for m, by in both if m.law != REPORT]
     entries = [by[by != 0] for m, by in kept if m.law == "laplace"]
     mu = factor * math.sqrt(sum(float(np.square(by).sum()) for m, by in kept if m.law == "normal")) * (1 - SLACK)
     moved = tuple(float(v) for v in np.abs(np.concatenate(entries))) if entries else ()
-    reports = [pair for m, by in both if m.law == REPORT for pair in m.pairs(by)]
+    reports = [pair for m, by in both if m.law == REPORT for pair in m.pairs(by, factor)]
     whole = _whole_events(kept, factor)
     each = (
         float(epsilon_of(mu, delta)),
@@ -244,7 +242,7 @@ def cost(mechanisms: Sequence[Mechanism], moves: Sequence[Floats], delta: float,
     if sum(epsilon > 0 for epsilon in each) < 2 or math.isinf(max(each)):
         return max(each)
     normal = {dp.GaussianDpEvent(1 / mu): 1} if mu else {}
-    events = together(normal, _laplace_events(moved, factor), _report_events(reports, factor), whole)
+    events = together(normal, _laplace_events(moved, factor), _report_events(reports), whole)
     return max(*each, _composed_if_all(events, factor, delta))
 
 

@@ -140,7 +140,7 @@ class Study:
     histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
     weights: the positions of draws that count as initial weights or as public, although their numbers look like noise, see
     initial_weights.py.
-    closely: whether the mechanisms of its runs are recorded closely, see `Mechanisms`.
+    closely, maxima: how the mechanisms of its runs are recorded, see `Mechanisms`.
     known: whether the noise may be switched off or known, for each claim for which this was tested, see `known_noise`.
     """
 
@@ -159,6 +159,7 @@ class Study:
     few: Mapping[int, int] = field(default_factory=dict)
     weights: frozenset[int] = frozenset()
     closely: bool = False
+    maxima: bool = False
     known: dict[Claim, Condition | None] = field(default_factory=dict, init=False)
 
     @property

@@ -39,7 +39,8 @@ class Tested:
 
 def shown(first: History, moves: Shifts) -> Shifts:
     """The moves of the mechanisms, set to 0 at the entries of reports that no released number shows. Values of an entry that the
-    release does not tell apart move together: their probabilities change by the ratio of the sums of their probabilities.
+    release does not tell apart move together: their probabilities change by the ratio of the sums of their probabilities. The
+    index of the largest of several noisy values counts as not shown then.
 
     A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
     each report. It changes each of them alone, to find the numbers that change. Of the other entries, it tests those that an
@@ -124,14 +125,13 @@ def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict
                 seen.setdefault((at, value), []).append(run[telling])
     for (i, entry), all_ in tried.items():
         groups = groups_of([np.array(seen[(i, entry), value]) for value in all_])
-        if len(all_) == len(possible[i, entry]):
-            places = [first.mechanisms[i].values.index(value) for value in all_]
-            after = first.mechanisms[i].after(moves[i])[entry]
-            moved[i, entry] = together(first.mechanisms[i].clean[entry], after, [np.take(places, group) for group in groups])
-        elif len(groups) == len(all_):
-            moved[i, entry] = moves[i][entry]
+        report = first.mechanisms[i]
         if len(groups) == len(all_):
-            known[i, entry] = own[i, entry]
+            moved[i, entry], known[i, entry] = moves[i][entry], own[i, entry]
+        elif len(all_) == len(possible[i, entry]) and not report.largest:
+            places = [report.values.index(value) for value in all_]
+            after = report.after(moves[i])[entry]
+            moved[i, entry] = together(report.chances[entry], after, [np.take(places, group) for group in groups])
     return moved
 
 
@@ -158,7 +158,7 @@ def groups_of(seen: Sequence[Floats]) -> list[NDArray[np.intp]]:
 def _possible(first: History, moves: Shifts, at: Place) -> list[float]:
     """The values that an entry may have before or after the move."""
     report = first.mechanisms[at[0]]
-    chance = report.clean[at[1]] + report.after(moves[at[0]])[at[1]]
+    chance = report.chances[at[1]] + report.after(moves[at[0]])[at[1]]
     return [value for value, positive in zip(report.values, chance > 0, strict=True) if positive]
 
 

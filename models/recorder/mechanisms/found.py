@@ -46,7 +46,9 @@ class Mechanisms:
     """Finds the mechanisms of one run, in order. script: mechanisms of another run, whose noisy values replace those of this
     run. closely: whether further data that the program adds to a noisy value count as its data, so that the mechanism ends with
     the last sum; it is so if the script was recorded so. unread: in units of the scale, how far noisy numbers are from those of
-    the script while further data are to be added to them. A run that reads them then changes.
+    the script while further data are to be added to them. A run that reads them then changes. maxima: whether the index of the
+    largest of several numbers with Laplace or normal noise is a report, if the run does not use these numbers otherwise; it is so
+    if the script was recorded so.
     """
 
     script: Sequence[Mechanism] | None = None
@@ -61,6 +63,7 @@ class Mechanisms:
     half: Origin | None = None  # of the last sum of data and noise, with the noise that was added
     coins: Any = None  # PyTorch tensors of coins (see reports.py) that have not been combined with data yet
     closely: bool = False
+    maxima: bool = False
     unread: float = 0.0
     located: set[Place] = field(default_factory=set)  # where single numbers are drawn whose locations are data
     centred: dict[Place, list[Single]] = field(default_factory=dict)  # where they are drawn -> those at location 0, so far
@@ -68,6 +71,7 @@ class Mechanisms:
     def __post_init__(self) -> None:
         ones = [(m.draw, *m.beside) for m in self.script or () if m.line == m.draw.line and m.draw.values.ndim == 0]
         self.closely = self.closely or any(m.closely for m in self.script or ())
+        self.maxima = self.maxima or any(m.largest for m in self.script or ())
         self.located |= {place_of(draws[0]) for draws in ones if any(draw.loc for draw in draws)}
 
     @property
@@ -245,16 +249,17 @@ class Mechanisms:
         kept = at < len(self.known) and not origin.read
         return replace(origin, shift=clean, seen=noisy.copy(), at=at) if kept else None
 
-    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any:
+    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any, **fields: Any) -> Any:
         """Records a randomised report and returns its value, or that of the script if there is one.
 
         value: of the report. chances: its probabilities, as in `Mechanism.clean`; an entry with probability 1 of one
-        value is not random. more: `beside` and `mirrored` of the Mechanism.
+        value is not random. more: `beside` and `mirrored` of the Mechanism. fields: other fields of it.
         """
         if not self.space:
             return value
         beside, mirrored = more
-        return self.record(np.array(True), Mechanism(calling_line(), draw, 1.0, chances, value, beside, values, mirrored))
+        found = Mechanism(calling_line(), draw, 1.0, chances, value, beside, values, mirrored, **fields)
+        return self.record(np.array(True), found)
 
     def record(self, covered: NDArray[np.bool_], mechanism: Mechanism, at: int | None = None) -> Any:
         """Adds a mechanism to `found`, or replaces the one at position `at`. Returns its noisy value, or that of the script if

@@ -16,7 +16,7 @@ from .followed.inverse import of_logarithm
 from .followed.joined import assembled, joined, written
 from .followed.memory import remembered
 from .followed.noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
-from .followed.noisy_maximum import Scores, WithScores, scored, with_scores
+from .followed.noisy_maximum import Scores, WithScores, is_for_maximum, scored, with_scores
 from .followed.origin import Origin
 from .followed.single import is_single, noise_of, plain, single
 from .found import FOLLOWED, Mechanisms, following, located, located_at_data
@@ -416,8 +416,7 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
         if more is not None:
             origins(mechanisms)[result] = replace(more, seen=values.reshape(tuple(result.shape)).copy())
         return result
-    alone = origin.law == "gumbel" and not origin.beside
-    value = with_scores(origin, wide, values) if alone else mechanisms.noise_added(origin, wide, values)
+    value = with_scores(origin, wide, values) if is_for_maximum(origin) else mechanisms.noise_added(origin, wide, values)
     if isinstance(value, WithScores) and value.scores is not None:
         _keep_scores(mechanisms, result, value.scores)
     return result

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..draws.draw import PICKS
+from .largest import chances_of_largest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +34,8 @@ class Mechanism:
 
     A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
     (entries, values), and the scale is 1. mirrored: whether the entries (i, j) and (j, i) have the same noise number or random
-    bit.
+    bit. largest: whether the report is the index of the largest of several noisy numbers. `clean` then holds these numbers before
+    the noise, in units of the noise, and a move is the move of these numbers.
 
     parts: how many times the program added data. If it did so more than once, the noise was the array into which it added, or
     the run was recorded `closely` (see `Mechanisms`); `line` is that of the first sum. terms: the same for each single number.
@@ -52,6 +55,7 @@ class Mechanism:
     closely: bool = False
     terms: tuple[int, ...] = ()
     computed: str = ""
+    largest: bool = False
 
     @property
     def law(self) -> str:
@@ -60,14 +64,23 @@ class Mechanism:
     @property
     def shown(self) -> str:
         """The law in words: that of a report says whether coins randomised an answer, or whether the value was picked at once."""
-        picked = self.draw.law == "gumbel" or (self.draw.law in PICKS and self.draw.own_chances)
+        picked = self.largest or self.draw.law == "gumbel" or (self.draw.law in PICKS and self.draw.own_chances)
         return PICK if self.law == REPORT and picked else self.law
+
+    @cached_property
+    def chances(self) -> NDArray[np.float64]:
+        """The probabilities of the values of a report, (entries, values)."""
+        return self._of(self.clean) if self.largest else self.clean
+
+    def _of(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The probability of each of several numbers, in units of their noise, to be the largest after noise."""
+        return chances_of_largest(self.computed or self.draw.law, numbers)
 
     @property
     def covered(self) -> NDArray[np.bool_]:
         """Which entries have noise; for a report, the entries that can have every value."""
         if self.values:
-            return np.all(self.clean > 0, axis=-1)
+            return np.all(self.chances > 0, axis=-1)
         return np.broadcast_to(np.asarray(self.scale) > 0, self.clean.shape)
 
     @property
@@ -115,27 +128,43 @@ class Mechanism:
         return replace(self, noisy=noisy.astype(self.noisy.dtype))
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
+        """Which entries of a report have other probabilities after a move, (entries, values)."""
         return np.any(self.differs(by), axis=-1)
 
     def differs(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which probabilities of a report differ by more than rounding. Small ones, as of the exponential mechanism, are known to
         a share of themselves, unless the program may have computed them as 1 minus others.
         """
-        after = self.clean + by
-        known = ~(of_one(self.clean) | of_one(after)) & (np.minimum(self.clean, after) > SMALLEST)
-        return (np.abs(by) > UNCHANGED) | (known & (np.abs(by) > RELATIVE * self.clean))
+        before = self.chances
+        after = self.after(by) if self.largest else before + by
+        change = np.abs(after - before if self.largest else by)
+        known = self.largest | ~(of_one(before) | of_one(after)) & (np.minimum(before, after) > SMALLEST)
+        return (change > UNCHANGED) | (known & (change > RELATIVE * before))
 
     def after(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probabilities of a report after a change. One that rounding may have made 0, or no longer 0, is as before."""
+        """The probabilities of a report after a move. One that rounding may have made 0, or no longer 0, is as before."""
+        if self.largest:
+            moved, after = np.any(by, axis=-1), self.chances.copy()
+            after[moved] = self._of((self.clean + by)[moved])
+            return after
         after = np.clip(self.clean + by, 0.0, 1.0)
         rounded = ((self.clean < SMALLEST) | (after < SMALLEST)) & (np.abs(by) <= UNCHANGED)
         return np.where(rounded, self.clean, after)
 
-    def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """For each entry of a report whose probabilities change, the probabilities before and after the change."""
+    def pairs(self, by: NDArray[np.float64], factor: float = 1.0) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """For each entry of a report whose probabilities change, the probabilities before and after the change. factor: divides
+        the noise of numbers of which the largest is reported. Other probabilities are raised to this power, which multiplies the
+        epsilon of a symmetric report by it.
+        """
         at = self.moved(by)
-        return list(zip(self.clean[at], self.after(by)[at]))  # noqa: B905  (Python 3.9)
+        if factor == 1:
+            before, after = self.chances[at], self.after(by)[at]
+        elif self.largest:
+            before, after = (self._of(factor * numbers[at]) for numbers in (self.clean, self.clean + by))
+        else:
+            powers = (chances[at] ** factor for chances in (self.clean, self.after(by)))
+            before, after = (power / power.sum(-1, keepdims=True) for power in powers)
+        return list(zip(before, after))  # noqa: B905  (Python 3.9)
 
     def each(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
         """The size of a change `by` of the clean value, for each entry: its absolute value; for a report, the largest |log
@@ -150,7 +179,7 @@ class Mechanism:
         value.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(self.clean) - np.log(self.after(by))
+            ratios = np.log(self.chances) - np.log(self.after(by))
         return np.nan_to_num(ratios, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
     def size(self, by: NDArray[np.float64]) -> float:

@@ -17,7 +17,7 @@ from ...draws.draw import guarded, without
 from .inverse import of_difference, of_logarithm
 from .joined import Piece, assembled, joined, written_at
 from .memory import place_of, remember, remembered
-from .noisy_maximum import with_scores
+from .noisy_maximum import is_for_maximum, with_scores
 from .origin import Origin
 from .same_numbers import any_repeated, bits_of, of_mirrored
 from .single import is_single, single
@@ -157,7 +157,7 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
         if before.into:
             inputs[0].origin = origin.mechanisms.accumulate(added, wide, result)
             return given
-        if origin.law == "gumbel" and not origin.beside and not out:
+        if is_for_maximum(origin) and not out:
             return with_scores(added, wide, result)
         if origin.mechanisms.closely:
             return _followed_on(added, wide, result, given)

@@ -1,7 +1,8 @@
 """Finds the exponential mechanism: the index of the largest score with Gumbel noise is a randomised report of the scores.
 
 This index is k with a probability proportional to exp(score k / scale) (the Gumbel-max trick). If the program uses the noisy
-scores in another way, the scores themselves are recorded as a mechanism.
+scores in another way, the scores themselves are recorded as a mechanism. The index of the largest score with Laplace or normal
+noise (report-noisy-max) is such a report too, if the recording asks for `maxima`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 
     from .origin import Origin
 
+SUMMED = ("laplace", "normal")  # laws of noise with which the index of the largest score may be a report, see `maxima`
+AMONG, NUMBERS = 256, 4096  # the probabilities of the largest of so many scores, and of so many in all, are computed
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Noisy scores: clean + Gumbel noise of this origin, which has one scale. seen: a digest of this sum. won: the indices that
-    were reported as those of the largest scores; None if there was no report.
+    """Noisy scores: clean + noise of this origin, which has one scale. seen: a digest of this sum. won: the indices that were
+    reported as those of the largest scores; None if there was no report.
     """
 
     origin: Origin
@@ -41,10 +45,15 @@ class Scores:
         last = self.clean.ndim == 1 if axis is None else axis % self.clean.ndim == self.clean.ndim - 1
         if not last or not 1 < self.clean.shape[-1] <= PICKED:
             return None
-        powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.origin.scale)
+        origin, values = self.origin, tuple(map(float, range(self.clean.shape[-1])))
+        if origin.law != "gumbel":
+            if self.clean.shape[-1] > AMONG or self.clean.size > NUMBERS:
+                return None
+            scores, fields = self.clean / origin.scale, {"largest": True, "computed": origin.computed}
+            return origin.mechanisms.report(origin.draw, values, scores, places, (), False, **fields)
+        powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / origin.scale)
         chances = powers / powers.sum(-1, keepdims=True)
-        values = tuple(map(float, range(self.clean.shape[-1])))
-        return self.origin.mechanisms.report(self.origin.draw, values, chances, places, (), False)
+        return origin.mechanisms.report(origin.draw, values, chances, places, (), False)
 
     def settled(self, noisy: Any) -> Any:
         """Records the noisy scores as a mechanism, unless the program has written into their array. Returns their values."""
@@ -86,7 +95,7 @@ class WithScores(np.ndarray):
         if a reported largest score remains: the largest scores of the others are independent of a report, but not that score.
         """
         scores = self.scores
-        if scores is None or np.ndim(value) or scores.seen != digest(_plain(self)):
+        if scores is None or scores.origin.law != "gumbel" or np.ndim(value) or scores.seen != digest(_plain(self)):
             return None
         clean = scores.clean.copy()
         clean[key] = -np.inf
@@ -116,6 +125,12 @@ class WithScores(np.ndarray):
 
         largest_at = guarded(largest)
         return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if largest_at is None else largest_at
+
+
+def is_for_maximum(origin: Origin) -> bool:
+    """Whether a sum of data and this noise may be scores of which the program takes the largest."""
+    known = origin.law == "gumbel" or (origin.mechanisms.maxima and origin.law in SUMMED)
+    return known and not origin.beside
 
 
 def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:

@@ -22,13 +22,14 @@ MIRRORED = {"gumbel": REVERSED, REVERSED: "gumbel"}  # laws of noise of which th
 
 
 class Recorder(Protocol):
-    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. arrays: see memory.py. closely: see
-    `Mechanisms`.
+    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. arrays: see memory.py.
+    closely, maxima: see `Mechanisms`.
     """
 
     singles: dict[float, Origin]
     arrays: Arrays
     closely: bool
+    maxima: bool
 
     def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any:
         """As `noise_added`, for one number. noise: the number that was added to `clean`."""
