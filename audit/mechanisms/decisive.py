@@ -26,7 +26,7 @@ from ..recorded.study import History, Shifts, Study, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
 from .inside import Inside, inside, not_known, read_only, reports, without_secrets
-from .past_noise import changed
+from .past_noise import changed, opened
 from .reading import added_later
 from .relations import REPEATED, same_size
 
@@ -59,24 +59,27 @@ def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[
             continue
         if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
             yield found
-    yield from in_other_runs(known)
+    for part in (known, known.small):
+        yield from in_other_runs(part, claim.delta) if part is not None else ()
 
 
-def in_other_runs(known: Inside) -> Iterator[Inside]:
-    """Yields what the first run with another seed shows in which one of the secrets that were removed alone changes a released
+def in_other_runs(known: Inside, delta: float) -> Iterator[Inside]:
+    """Yields what the first run with other noise shows in which one of the secrets that were removed alone changes a released
     array although every noisy value is the same. An exact comparison, as of a private loss with a bar, does so in few runs only.
-    Yields nothing if the first run shows such a path.
+    Yields nothing if the first run shows such a path. delta: of the claim.
     """
     secrets = [absent for absent in known.secrets if absent.among.size == 1 and absent.base is None and not absent.half]
-    if secrets and not known.past and (found := _in_further_runs(known.run.study, secrets)) is not None:
+    if secrets and not known.past and (found := _in_further_runs(known.run.study, secrets, delta)) is not None:
         yield found
 
 
-def _in_further_runs(made: Study, secrets: Sequence[Absence]) -> Inside | None:
-    """What the first of RUNS shows in which one of the secrets changes a released array although every noisy value is the same;
-    None if there is none. Each run tries the next EACH_RUN secrets: often all of them cross a bar together. The search ends after
-    half of SECONDS.
+def _in_further_runs(made: Study, secrets: Sequence[Absence], delta: float) -> Inside | None:
+    """What `opened` finds, or the first of RUNS in which one of the secrets changes a released array although every noisy value
+    is the same; None if there is none. Each run tries the next EACH_RUN secrets: often all of them cross a bar together. Each of
+    the two searches ends after half of SECONDS.
     """
+    if (rare := opened(history(made, 0), secrets, delta, time.process_time() + SECONDS / 2)) is not None:
+        return dataclasses.replace(without_secrets(rare.run), past=rare.past, across=(rare.absent,))
     until, each = time.process_time() + SECONDS / 2, cycle(secrets)
     for number in RUNS:
         if time.process_time() > until:
@@ -121,7 +124,7 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
     past = changed(first, absent, after, {})
-    if seldom and not past and (rare := _in_further_runs(first.study, [absent])) is not None:
+    if seldom and not past and (rare := _in_further_runs(first.study, [absent], claim.delta)) is not None:
         return rare
     if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))

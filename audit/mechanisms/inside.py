@@ -91,9 +91,9 @@ class Inside:
         return self.others if self.worst is None else (self.worst, *self.others)
 
     def where(self, part: Inside) -> str:
-        """Where `part` was found: on another graph, or in a run with another seed on the same one."""
+        """Where `part` was found: on another graph, or in a run with other noise on the same one."""
         same = part.run.worlds.graph is self.run.worlds.graph
-        return "in a run with another seed" if same else f"on a {part.run.worlds.graph.name}"
+        return "in a run with other noise" if same else f"on a {part.run.worlds.graph.name}"
 
     def cost(self, delta: float) -> float:
         """The cost (nats) of all moves of the worst secret, even if the release shows only part of them."""

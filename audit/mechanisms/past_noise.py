@@ -1,19 +1,35 @@
-"""Finds arrays that a secret changes although every noisy value is the same, and the first line whose result differs."""
+"""Finds arrays that a secret changes although every noisy value is the same, and the first line whose result differs; also where
+this happens with rare noise only, as in a program that answers with exact data if all noisy votes are small.
+"""
 
-from collections.abc import Collection, Iterable
+import math
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
 from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.results import parting, results
 from ...models.recorder.mechanisms.found import Mechanisms
-from ...models.recorder.mechanisms.mechanism import REPORT
-from ..recorded.playing import Play, play
+from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
+from ...reports.rounding import several
+from ..recorded.playing import Diverged, Play, play
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from .absence import kept, moved_cells
+from .absence import Incomparable, kept, moved_cells
 from .reading import EACH, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
+
+TAILED = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
+OFF, NEAR = (6.0, 2.0), 0.01  # in units of the scale: the first distances of `Rare` from the clean values, and from 0
+USUAL = 2.0  # the largest distance from 0 that counts as near it
+HALVINGS = 8  # of the interval in which the smallest or the largest distance lies
+
+Place = tuple[int, int]  # the position of a mechanism in the run, and of one of its entries
 
 
 def changed(first: History, absent: Absence, after: Play, known: Collection[str]) -> dict[str, str]:
@@ -73,3 +89,139 @@ def parted(first: History, absent: Absence) -> str:
     with results(theirs.all_played) as other:
         kept(first, absent, theirs)
     return parting(one, other)
+
+
+@dataclass(frozen=True)
+class Rare:
+    """Rare noise. side: 1 if noisy values lie a distance or more above the clean ones, -1 if they lie as far below them, and 0 if
+    they lie within this distance of 0. first: the distances that are tried, in units of the scale.
+    """
+
+    side: int
+    first: tuple[float, ...]
+
+    def noisy(self, mechanism: Mechanism, distance: float) -> NDArray[np.float64]:
+        """Noisy values at this distance."""
+        away = distance * np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), mechanism.clean.shape)
+        return mechanism.clean + self.side * away if self.side else away
+
+    def logarithm(self, mechanism: Mechanism, at: int, distance: float) -> float:
+        """The logarithm of the probability of such noise in one entry."""
+        law = TAILED[mechanism.law]
+        if self.side:
+            return float(law.logsf(distance) if self.side > 0 else law.logcdf(-distance))
+        scale = float(np.broadcast_to(np.asarray(mechanism.scale), mechanism.clean.shape).flat[at])
+        middle = -float(mechanism.clean.flat[at]) / scale
+        return math.log(max(float(law.cdf(middle + distance) - law.cdf(middle - distance)), np.finfo(float).tiny))
+
+    def words(self, count: int, distance: float) -> str:
+        if not self.side:
+            return f"{several(count, 'noisy value')} {'lies' if count == 1 else 'lie'} within {distance:.2g} times the scale of 0"
+        away = f"{distance:.2g} times the scale {'above' if self.side > 0 else 'below'} 0"
+        return f"{several(count, 'noise number')} {'lies' if count == 1 else 'lie'} at least {away}"
+
+
+RARE = (Rare(-1, OFF), Rare(1, OFF), Rare(0, (NEAR,)))
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A repetition of a run with rare noise, in which a secret changes arrays although every noisy value is the same. past: these
+    arrays, each with a sentence.
+    """
+
+    run: History
+    absent: Absence
+    past: dict[str, str]
+
+
+def opened(first: History, secrets: Sequence[Absence], delta: float, until: float) -> Opened | None:
+    """A path past the noise that opens if some noisy values of a run are rare, see RARE; None if there is none whose probability
+    is above `delta`.
+
+    The search makes all noisy values rare. If a secret then changes the release, it looks for few rare values that let it do so,
+    and for the least rare ones. The probability is that of such noise in all of them, if all of it opens the path. The path may
+    also open in other ways, so this is no upper limit. until: processor time at which the search ends.
+    """
+    places = [(i, at) for i, m in enumerate(first.mechanisms) if _plain(m) for at in range(m.noisy.size)]
+    for kind, distance in ((rare, distance) for rare in RARE for distance in rare.first) if places else ():
+        run = _with_noise(first, kind, places, distance)
+        for absent in secrets if run is not None else ():
+            if time.process_time() > until:
+                return None
+            if not _past(run, absent):
+                continue
+            search = _Search(first, absent, kind, until)
+            some = search.fewest(places, distance)
+            least = search.least_rare(some, distance)
+            chance = math.exp(sum(kind.logarithm(first.mechanisms[i], at, least) for i, at in some))
+            found = _with_noise(first, kind, some, least)
+            if chance > delta and found is not None and (past := _past(found, absent)):
+                text = f"; it does so where {kind.words(len(some), least)}, which has a probability of about {chance:.2g}"
+                return Opened(found, absent, {array: why + text for array, why in past.items()})
+    return None
+
+
+def _plain(mechanism: Mechanism) -> bool:
+    """Whether each entry has a noise number of its own, of a known law without limits."""
+    return mechanism.law in TAILED and not (mechanism.shared or mechanism.mirrored) and bool(np.all(mechanism.covered))
+
+
+def _with_noise(first: History, kind: Rare, places: Sequence[Place], distance: float) -> History | None:
+    """The repetition of a run in which these noisy values are rare; None if it is not known."""
+    instead: dict[int, Mechanism] = {}
+    for i in dict.fromkeys(i for i, _ in places):
+        m, rare = first.mechanisms[i], np.zeros(first.mechanisms[i].noisy.size, dtype=bool)
+        rare[[at for j, at in places if j == i]] = True
+        instead[i] = m.with_noisy(np.where(rare.reshape(m.noisy.shape), kind.noisy(m, distance), m.noisy))
+    return repeated(first, instead)
+
+
+def _past(run: History | None, absent: Absence) -> dict[str, str]:
+    """The arrays that a secret changes in a run although every noisy value is the same, each with a sentence."""
+    if run is not None:
+        with suppress(Incomparable, Diverged):
+            return changed(run, absent, kept(run, absent).play, {})
+    return {}
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The search for few and less rare noisy values that let a secret change the release. until: as in `opened`."""
+
+    first: History
+    absent: Absence
+    kind: Rare
+    until: float
+
+    def opens(self, places: Sequence[Place], distance: float) -> bool:
+        return bool(_past(_with_noise(self.first, self.kind, places, distance), self.absent))
+
+    def fewest(self, places: list[Place], distance: float) -> list[Place]:
+        """Some of these places that still open the path. Unless the time is up, none of them can be left out alone (Zeller and
+        Hildebrandt 2002).
+        """
+        parts = 2
+        while len(places) > 1 and time.process_time() < self.until:
+            smaller = next((rest for rest in _without_one(places, parts) if self.opens(rest, distance)), None)
+            if smaller is not None:
+                places, parts = smaller, max(parts - 1, 2)
+            elif parts >= len(places):
+                break
+            else:
+                parts = min(len(places), 2 * parts)
+        return places
+
+    def least_rare(self, places: Sequence[Place], distance: float) -> float:
+        """The distance at which the noise at these places is least rare, and still opens the path."""
+        rare, usual = distance, 0.0 if self.kind.side else USUAL
+        for _ in range(HALVINGS):
+            middle = (rare + usual) / 2
+            rare, usual = (middle, usual) if self.opens(places, middle) else (rare, middle)
+        return rare
+
+
+def _without_one(places: list[Place], parts: int) -> Iterator[list[Place]]:
+    """Yields the places without one of so many equal parts."""
+    for part in np.array_split(np.arange(len(places)), min(parts, len(places))):
+        yield [places[at] for at in np.delete(np.arange(len(places)), part)]

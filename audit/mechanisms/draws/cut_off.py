@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from ....accounting.claim import Claim
 from ....models.recorder import Draw
@@ -21,6 +20,7 @@ from ...recorded.playing import Cell, Play, left_in, play, rounding
 from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.study import History, Study
 from ..absence import history
+from ..past_noise import TAILED
 from ..reading import alike, repeated
 from ..relations import same_size
 from ..unfollowed import MADE
@@ -36,7 +36,6 @@ NARROW, WIDE, MANY = 3.0, 10.0, 10_000
 SHARE = 1e-3  # of delta: what happens to noise with a smaller probability changes epsilon by nearly nothing
 VISIBLE = 1e-3  # relative: a released value that changes by more differs by more than rounding, also after many operations
 STEPS = 4  # a released value that should change by more units in the last place of float32 does change
-TAILED = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
 
 
 @dataclass(frozen=True)
