@@ -32,7 +32,7 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import noise_in_one_world, program_seeds, released_noise, sampled_steps, within_run
-from ..own_bounds.attempt import FRESH, PERHAPS
+from ..own_bounds.attempt import FRESH, NO_PATH, PERHAPS
 from ..own_bounds.other_runs import STEADY, sized_by_noise
 from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
@@ -168,8 +168,15 @@ def with_left_out(setting: Setting, found: Outcome) -> Outcome:
     elif within and not effort(model).thorough and set(offered(model)) - set(runs.examination.noisy):
         left_out.append(Condition(UNUSUAL_NODES, "not examined", "the model asks for little effort (thorough=False)"))
     asked = within if effort(model).thorough and not any(b.refuted for b in found.bounds) else None
-    if asked and (why := leaks_with_other_rows(asked, setting.case.claim, setting.key.fold("rows"))):
-        left_out.append(Condition("for rows of features like those of your graph", "limited", why))
+    if asked:
+        why, other_noise = leaks_with_other_rows(asked, setting.case.claim, setting.key.fold("rows"))
+        if other_noise:
+            failed = Condition(NO_PATH, "failed", why)
+            return dataclasses.replace(
+                found, bounds=tuple(within_run.without_reach(b, failed) for b in found.bounds), covers={}, reach=why
+            )
+        if why:
+            left_out.append(Condition("for rows of features like those of your graph", "limited", why))
     left_out += from_before(runs.study)
     beyond = exceeded(model, runs.counted)
     bounds = (dataclasses.replace(b, conditions=(*b.conditions, *left_out, *(beyond if b.refuted else ()))) for b in found.bounds)

@@ -21,7 +21,7 @@ from ..recorded.laws import cost
 from ..recorded.playing import Diverged
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
-from ..recorded.secrets.worlds import Absence, of_cancelling_rows, of_unlike_rows, public_bound, small
+from ..recorded.secrets.worlds import UNUSUAL, Absence, of_cancelling_rows, of_unlike_rows, public_bound, small
 from ..recorded.study import History, Shifts, Study, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
@@ -234,14 +234,17 @@ def _noise(state: History | Noise | bool) -> Noise:
     return state.mechanisms if isinstance(state, History) else state
 
 
-def leaks_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
+def leaks_with_other_rows(within: Inside, claim: Claim, key: Key) -> tuple[str, bool]:
     """A sentence about a secret that costs more than the claim on one of two small graphs with rows unlike those of the audited
     graph, or that changes there the size of the noise, or a released array although every noisy value is the same. "" if there is
     no such secret, if this is not known, and if with rows of the audited graph there is one. The second graph is tried only if
     the first one took less than SECONDS.
+
+    The second result says whether the array also changes with rows of the audited graph, in a run with the same noise. Then the
+    other noise opens the path, and not the other rows.
     """
     if any(_leaks(part, claim) for part, _ in within.parts):
-        return ""
+        return "", False
     made = within.run.study
     unusual, until = small(made.whole.graph, public_bound(made.model, made.whole.graph)), time.process_time() + SECONDS
     for rows, other in OTHER_ROWS:
@@ -252,8 +255,11 @@ def leaks_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
         except Exception:  # a user's model may refuse other rows, with any exception
             continue
         if isinstance(found, Inside) and (what := _leaks(found, claim)):
-            return f"with rows that are {rows}, {what}"
-    return ""
+            own = inside(_recorded(made, unusual, key), claim, key) if found.past else ""
+            if isinstance(own, Inside) and own.past:
+                return f"{next(iter(own.past.values()))}, on a {UNUSUAL} in a run with other noise", True
+            return f"with rows that are {rows}, {what}", False
+    return "", False
 
 
 def _leaks(found: Inside, claim: Claim) -> str:

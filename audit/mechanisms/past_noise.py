@@ -25,9 +25,11 @@ from .reading import EACH, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
 
 TAILED = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
-OFF, NEAR = (6.0, 2.0), 0.01  # in units of the scale: the first distances of `Rare` from the clean values, and from 0
-USUAL = 2.0  # the largest distance from 0 that counts as near it
+OFF = (6.0, 2.0)  # in units of the scale: the first distances of `Rare` from the clean values
+USUAL = 2.0  # the largest distance that counts as near
+UNLIKE = 0.05  # in units of the scale: by so much noise numbers at one distance from 0 differ at most
 HALVINGS = 8  # of the interval in which the smallest or the largest distance lies
+FARTHEST, MIDDLES = 10.0, 2001  # in units of the scale: how far from the clean values a common value may lie; how many are tried
 
 Place = tuple[int, int]  # the position of a mechanism in the run, and of one of its entries
 
@@ -93,35 +95,56 @@ def parted(first: History, absent: Absence) -> str:
 
 @dataclass(frozen=True)
 class Rare:
-    """Rare noise. side: 1 if noisy values lie a distance or more above the clean ones, -1 if they lie as far below them, and 0 if
-    they lie within this distance of 0. first: the distances that are tried, in units of the scale.
+    """Rare noise. name: where the noisy values lie: "below" or "above" the clean ones by at least a distance, or within it of 0
+    ("zero") or of one common value ("common"). first: the distances that are tried, in units of the scale.
     """
 
-    side: int
+    name: str
     first: tuple[float, ...]
 
-    def noisy(self, mechanism: Mechanism, distance: float) -> NDArray[np.float64]:
-        """Noisy values at this distance."""
-        away = distance * np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), mechanism.clean.shape)
-        return mechanism.clean + self.side * away if self.side else away
+    @property
+    def far(self) -> bool:
+        """Whether a larger distance is rarer."""
+        return self.name in ("below", "above")
 
-    def logarithm(self, mechanism: Mechanism, at: int, distance: float) -> float:
-        """The logarithm of the probability of such noise in one entry."""
-        law = TAILED[mechanism.law]
-        if self.side:
-            return float(law.logsf(distance) if self.side > 0 else law.logcdf(-distance))
-        scale = float(np.broadcast_to(np.asarray(mechanism.scale), mechanism.clean.shape).flat[at])
-        middle = -float(mechanism.clean.flat[at]) / scale
-        return math.log(max(float(law.cdf(middle + distance) - law.cdf(middle - distance)), np.finfo(float).tiny))
+    def noisy(self, mechanism: Mechanism, distance: float) -> NDArray[np.float64]:
+        """Noisy values at this distance. They differ from one another, because equal values may decide a comparison."""
+        clean, scale = mechanism.clean, np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), mechanism.clean.shape)
+        unlike = np.cos(np.arange(1, clean.size + 1) ** 2).reshape(clean.shape)
+        if self.far:
+            away = scale * (distance + UNLIKE * np.abs(unlike))
+            return clean + away if self.name == "above" else clean - away
+        middle = 0.0 if self.name == "zero" else float(mechanism.noisy.max())
+        return middle + distance * scale * unlike
+
+    def chance(self, first: History, places: Sequence[Place], distance: float) -> float:
+        """The probability that the noise of all these places is so rare."""
+        laws = [TAILED[first.mechanisms[i].law] for i, _ in places]
+        if self.far:
+            return math.exp(sum(law.logsf(distance) if self.name == "above" else law.logcdf(-distance) for law in laws))
+        of_places = [(first.mechanisms[i], at) for i, at in places]
+        scales = np.array([np.broadcast_to(m.scale, m.clean.shape).flat[at] for m, at in of_places])
+        clean = np.array([m.clean.flat[at] for m, at in of_places])
+
+        def within(middle: float) -> float:
+            both = zip(laws, (middle - clean) / scales, strict=True)
+            return math.prod(float(law.cdf(end + distance) - law.cdf(end - distance)) for law, end in both)
+
+        if self.name == "zero":
+            return within(0.0)
+        low, high = float((clean - FARTHEST * scales).min()), float((clean + FARTHEST * scales).max())
+        middles = np.linspace(low, high, MIDDLES)
+        return float(np.trapezoid([within(middle) for middle in middles], middles) / (2 * distance * scales.max()))
 
     def words(self, count: int, distance: float) -> str:
-        if not self.side:
-            return f"{several(count, 'noisy value')} {'lies' if count == 1 else 'lie'} within {distance:.2g} times the scale of 0"
-        away = f"{distance:.2g} times the scale {'above' if self.side > 0 else 'below'} 0"
-        return f"{several(count, 'noise number')} {'lies' if count == 1 else 'lie'} at least {away}"
+        """Where so many noisy values lie."""
+        numbers = several(count, "noise number" if self.far else "noisy value") + (" lies" if count == 1 else " lie")
+        if self.far:
+            return f"{numbers} at least {distance:.2g} times the scale {self.name} 0"
+        return f"{numbers} within {distance:.2g} times the scale of {'0' if self.name == 'zero' else 'one another'}"
 
 
-RARE = (Rare(-1, OFF), Rare(1, OFF), Rare(0, (NEAR,)))
+RARE = (Rare("below", OFF), Rare("above", OFF), Rare("zero", (1e-2,)), Rare("common", (1e-5,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,14 +172,15 @@ def opened(first: History, secrets: Sequence[Absence], delta: float, until: floa
         for absent in secrets if run is not None else ():
             if time.process_time() > until:
                 return None
-            if not _past(run, absent):
+            if not _opens(run, absent):
                 continue
             search = _Search(first, absent, kind, until)
             some = search.fewest(places, distance)
             least = search.least_rare(some, distance)
-            chance = math.exp(sum(kind.logarithm(first.mechanisms[i], at, least) for i, at in some))
+            chance = kind.chance(first, some, least)
             found = _with_noise(first, kind, some, least)
-            if chance > delta and found is not None and (past := _past(found, absent)):
+            if chance > delta and found is not None and _opens(found, absent):
+                past = changed(found, absent, kept(found, absent).play, {})
                 text = f"; it does so where {kind.words(len(some), least)}, which has a probability of about {chance:.2g}"
                 return Opened(found, absent, {array: why + text for array, why in past.items()})
     return None
@@ -177,12 +201,12 @@ def _with_noise(first: History, kind: Rare, places: Sequence[Place], distance: f
     return repeated(first, instead)
 
 
-def _past(run: History | None, absent: Absence) -> dict[str, str]:
-    """The arrays that a secret changes in a run although every noisy value is the same, each with a sentence."""
+def _opens(run: History | None, absent: Absence) -> bool:
+    """Whether a secret changes the release of a run although every noisy value is the same."""
     if run is not None:
         with suppress(Incomparable, Diverged):
-            return changed(run, absent, kept(run, absent).play, {})
-    return {}
+            return any(True for _ in moved_cells(run.play, kept(run, absent).play, absent))
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +219,7 @@ class _Search:
     until: float
 
     def opens(self, places: Sequence[Place], distance: float) -> bool:
-        return bool(_past(_with_noise(self.first, self.kind, places, distance), self.absent))
+        return _opens(_with_noise(self.first, self.kind, places, distance), self.absent)
 
     def fewest(self, places: list[Place], distance: float) -> list[Place]:
         """Some of these places that still open the path. Unless the time is up, none of them can be left out alone (Zeller and
@@ -214,9 +238,9 @@ class _Search:
 
     def least_rare(self, places: Sequence[Place], distance: float) -> float:
         """The distance at which the noise at these places is least rare, and still opens the path."""
-        rare, usual = distance, 0.0 if self.kind.side else USUAL
+        rare, usual = distance, 0.0 if self.kind.far else USUAL
         for _ in range(HALVINGS):
-            middle = (rare + usual) / 2
+            middle = (rare + usual) / 2 if self.kind.far else math.sqrt(rare * usual)
             rare, usual = (middle, usual) if self.opens(places, middle) else (rare, middle)
         return rare
 

@@ -1,5 +1,7 @@
 """Paths past the noise that are open only where the noise is rare: no recorded run may show them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,7 +11,9 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.past_noise import RARE
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.recorder.mechanisms.mechanism import Mechanism
 
 from ...nightly import nightly
 
@@ -102,3 +106,34 @@ def test_the_probability_is_that_of_the_rare_noise(tmp_path):
     found = audited(train, Claim(0.5, 1e-5), tmp_path)
     said = " ".join(str(c) for bound in found.bounds for c in bound.conditions)
     assert float(said.split("a probability of about ")[1].split()[0].strip(",);")) == pytest.approx(stats.norm.cdf(-4), rel=0.1)
+
+
+def exact_on_a_tie(graph, seed):
+    """The exact majority decides if the two largest noisy votes of a node differ by less than 2e-4, which of two votes happens
+    with a probability of up to 3.8e-5.
+    """
+    exact = votes(graph)
+    noisy = exact + np.random.default_rng(seed).normal(0, SIGMA, exact.shape)
+    largest = np.sort(noisy, 1)
+    return {"label": np.where(largest[:, -1] - largest[:, -2] < 2e-4, exact.argmax(1), noisy.argmax(1))}
+
+
+@pytest.mark.usefixtures("built_graphs")
+def test_noisy_values_that_lie_near_one_another_by_chance_are_looked_for(tmp_path):
+    found = audited(exact_on_a_tie, CLAIM, tmp_path)
+    assert not found.covers
+    assert any("of one another" in str(condition) for bound in found.bounds for condition in bound.conditions)
+
+
+@pytest.mark.parametrize("name", ["zero", "common"])
+def test_the_probability_of_values_near_one_value_is_that_of_samples(name):
+    """Of three noisy values of different scales. That of a common value is a lower limit, and near the truth for small widths."""
+    clean, scale = np.array([0.3, 1.0, -0.5]), np.array([1.0, 2.0, 0.7])
+    draw = SimpleNamespace(law="normal")
+    first = SimpleNamespace(mechanisms=[Mechanism("", draw, scale, clean, clean.copy())])
+    kind = next(rare for rare in RARE if rare.name == name)
+    found = kind.chance(first, [(0, 0), (0, 1), (0, 2)], 0.1)
+    drawn = clean + scale * np.random.default_rng(5).standard_normal((2_000_000, 3))
+    near = np.abs(drawn) <= 0.1 * scale if name == "zero" else np.ptp(drawn, axis=1, keepdims=True) <= 2 * 0.1 * scale.min()
+    share = near.all(1).mean()
+    assert share / 3 < found < 3 * share
