@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..recorded.laws import cost
 from ..recorded.playing import Diverged
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
-from ..recorded.secrets.worlds import UNUSUAL, Absence, of_cancelling_rows, of_unlike_rows, public_bound, small
+from ..recorded.secrets.worlds import UNUSUAL, Absence, of_cancelling_rows, of_unlike_rows, public_bound, small, without_many
 from ..recorded.study import History, Shifts, Study, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
@@ -33,6 +33,7 @@ from .relations import REPEATED, same_size
 SECONDS = 4.0  # of processor time for the runs of a chain, for further runs, and for other rows
 FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)  # parts of a chain's links: where the run is looked for that the others repeat
 RUNS, EACH_RUN = range(1, 301), 2  # of `_in_further_runs`: the numbers of the runs, and how many secrets each of them tries
+WITH_MANY = 24  # so many of these runs also try worlds without many secrets
 DIFFERING = 3  # largest number of such secrets of a chain
 OTHER_ROWS = (  # rows in words, and the graph that gets them
     ("shorter, longer, negative, one-hot or dense", of_unlike_rows),
@@ -60,23 +61,26 @@ def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[
         if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
             yield found
     for part in (known, known.small):
-        yield from in_other_runs(part, claim.delta) if part is not None else ()
+        yield from in_other_runs(part, claim, key) if part is not None else ()
 
 
-def in_other_runs(known: Inside, delta: float) -> Iterator[Inside]:
-    """Yields what the first run with other noise shows in which one of the secrets that were removed alone changes a released
-    array although every noisy value is the same. An exact comparison, as of a private loss with a bar, does so in few runs only.
-    Yields nothing if the first run shows such a path. delta: of the claim.
+def in_other_runs(known: Inside, claim: Claim, key: Key) -> Iterator[Inside]:
+    """Yields what the first run with other noise shows in which one of the secrets that were removed alone, or many of them
+    together, change a released array although every noisy value is the same. An exact comparison, as of a private loss with a
+    bar, does so in few runs only, and in more runs without many secrets than without one. Yields nothing if the first run shows
+    such a path.
     """
     secrets = [absent for absent in known.secrets if absent.among.size == 1 and absent.base is None and not absent.half]
-    if secrets and not known.past and (found := _in_further_runs(known.run.study, secrets, delta)) is not None:
+    made = known.run.study
+    many = list(chain.from_iterable(without_many(made.whole, claim.unit, key.fold("further"))))
+    if secrets and not known.past and (found := _in_further_runs(made, secrets, claim.delta, many)) is not None:
         yield found
 
 
-def _in_further_runs(made: Study, secrets: Sequence[Absence], delta: float) -> Inside | None:
+def _in_further_runs(made: Study, secrets: Sequence[Absence], delta: float, many: Sequence[Absence] = ()) -> Inside | None:
     """What `opened` finds, or the first of RUNS in which one of the secrets changes a released array although every noisy value
-    is the same; None if there is none. Each run tries the next EACH_RUN secrets: often all of them cross a bar together. Each of
-    the two searches ends after half of SECONDS.
+    is the same; None if there is none. Each run tries the next EACH_RUN secrets: often all of them cross a bar together. The
+    first WITH_MANY runs also try worlds without many secrets. Each of the two searches ends after half of SECONDS.
     """
     if (rare := opened(history(made, 0), secrets, delta, time.process_time() + SECONDS / 2)) is not None:
         return dataclasses.replace(without_secrets(rare.run), past=rare.past, across=(rare.absent,))
@@ -86,7 +90,7 @@ def _in_further_runs(made: Study, secrets: Sequence[Absence], delta: float) -> I
             break
         with suppress(Diverged):
             run = history(made, number)
-            for absent in islice(each, min(EACH_RUN, len(secrets))):
+            for absent in (*(many if number <= WITH_MANY else ()), *islice(each, min(EACH_RUN, len(secrets)))):
                 with suppress(Incomparable):
                     if past := changed(run, absent, kept(run, absent).play, {}):
                         return dataclasses.replace(without_secrets(run), past=past, across=(absent,))

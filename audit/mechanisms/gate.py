@@ -60,17 +60,22 @@ class Recorded:
     def inside(self) -> Inside | str:
         """The mechanisms within a run, or the reason why they are not known.
 
-        If all noisy values cost more than the claim, the run may use some of them only to pick the largest. Then the index of
-        this value counts in place of the values.
+        The run may use some noisy values only to pick the largest. At delta = 0 the index of this value then counts in place of
+        the values. At delta above 0 it does so only if it costs more than the claim. Else the values count: a proof by their
+        composition is usual there, and noise that is too small for it must be noticed.
         """
-        found = self._inside(self.study)
-        if not isinstance(found, Inside) or isinstance(self.study.model, RunsElsewhere) or not dear(found, self.case.claim):
+        claim, found = self.case.claim, self._inside(self.study)
+        if not isinstance(found, Inside) or isinstance(self.study.model, RunsElsewhere):
+            return found
+        if claim.delta > 0 and not dear(found, claim):
             return found
         made = dataclasses.replace(self.study, maxima=True)
         if not picks_alone(history(made, 0)):
             return found
         picked = self._inside(made)
-        return picked if isinstance(picked, Inside) and not (picked.past or picked.entangled) else found
+        if not isinstance(picked, Inside) or picked.past or picked.entangled or (claim.delta > 0 and not dear(picked, claim)):
+            return found
+        return picked
 
     def _inside(self, made: Study) -> Inside | str:
         """As `inside`, with the mechanisms of this study."""

@@ -28,6 +28,7 @@ TAILED = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel
 OFF = (6.0, 2.0)  # in units of the scale: the first distances of `Rare` from the clean values
 USUAL = 2.0  # the largest distance that counts as near
 UNLIKE = 0.05  # in units of the scale: by so much noise numbers at one distance from 0 differ at most
+FEW = 64  # more values that must be rare together are too improbable
 HALVINGS = 8  # of the interval in which the smallest or the largest distance lies
 FARTHEST, MIDDLES = 10.0, 2001  # in units of the scale: how far from the clean values a common value may lie; how many are tried
 
@@ -125,16 +126,11 @@ class Rare:
         of_places = [(first.mechanisms[i], at) for i, at in places]
         scales = np.array([np.broadcast_to(m.scale, m.clean.shape).flat[at] for m, at in of_places])
         clean = np.array([m.clean.flat[at] for m, at in of_places])
-
-        def within(middle: float) -> float:
-            both = zip(laws, (middle - clean) / scales, strict=True)
-            return math.prod(float(law.cdf(end + distance) - law.cdf(end - distance)) for law, end in both)
-
-        if self.name == "zero":
-            return within(0.0)
         low, high = float((clean - FARTHEST * scales).min()), float((clean + FARTHEST * scales).max())
-        middles = np.linspace(low, high, MIDDLES)
-        return float(np.trapezoid([within(middle) for middle in middles], middles) / (2 * distance * scales.max()))
+        middles = np.zeros(1) if self.name == "zero" else np.linspace(low, high, MIDDLES)
+        each = zip(laws, (middles - at for at in clean), scales, strict=True)
+        near = np.prod([law.cdf(by / scale + distance) - law.cdf(by / scale - distance) for law, by, scale in each], axis=0)
+        return float(near[0] if self.name == "zero" else np.trapezoid(near, middles) / (2 * distance * scales.max()))
 
     def words(self, count: int, distance: float) -> str:
         """Where so many noisy values lie."""
@@ -176,6 +172,8 @@ def opened(first: History, secrets: Sequence[Absence], delta: float, until: floa
                 continue
             search = _Search(first, absent, kind, until)
             some = search.fewest(places, distance)
+            if len(some) > FEW:
+                continue
             least = search.least_rare(some, distance)
             chance = kind.chance(first, some, least)
             found = _with_noise(first, kind, some, least)
