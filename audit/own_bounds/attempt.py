@@ -52,6 +52,11 @@ MASKS = Condition(
 )
 
 
+OF_MAXIMA = {
+    "gumbel": ", unless the run uses it only to pick the largest value, by `argmax` over the last axis"
+}  # law -> exception
+
+
 @dataclass(frozen=True)
 class Attempt:
     """What a bound from one secret is computed from. moves: how far the secret moves each mechanism, 0 for mechanisms that the
@@ -192,8 +197,10 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
 def unknown_law(attempt: Attempt) -> Bound | None:
     read = (m for i, m in enumerate(attempt.within.mechanisms) if i not in attempt.within.idle)
     strange = next((m for m in read if m.law not in (*DISTRIBUTIONS, REPORT)), None)
-    why = f"the tool does not compute the cost of {strange.law} noise, which is added at {strange.line}" if strange else ""
-    return fails("the cost of the noise is known", why) if why else None
+    if strange is None:
+        return None
+    why = f"the tool does not compute the cost of {strange.law} noise, which is added at {strange.line}"
+    return fails("the cost of the noise is known", f"{why}{OF_MAXIMA.get(strange.law, '')}")
 
 
 def constant_noise(within: Inside) -> str:

@@ -345,7 +345,7 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     shifts, reason = unread_entries(first, found.shifts, attempt.worst.hidden)
     unread = [m.line for m, by, left in zip(first.mechanisms, found.shifts, shifts, strict=True) if not np.array_equal(by, left)]
     lines = ", ".join(dict.fromkeys(unread))
-    unread_at = f"the run does not read the noisy values that they change at {lines}" if lines else ""
+    unread_at = f"other noisy values where they change {lines}, near and far, change nothing that is released" if lines else ""
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason, left_out=unread_at)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
