@@ -73,7 +73,9 @@ class Recorded:
         if not picks_alone(history(made, 0)):
             return found
         picked = self._inside(made)
-        if not isinstance(picked, Inside) or picked.past or picked.entangled or (claim.delta > 0 and not dear(picked, claim)):
+        if not isinstance(picked, Inside) or picked.past or picked.entangled or picked.worst is None:
+            return found
+        if not (dear(picked, claim) if claim.delta > 0 else picked.cost(0.0) > 0):  # else the values lie too far apart
             return found
         return picked
 
