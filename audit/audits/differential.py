@@ -171,11 +171,9 @@ def with_left_out(setting: Setting, found: Outcome) -> Outcome:
     if asked:
         why, other_noise = leaks_with_other_rows(asked, setting.case.claim, setting.key.fold("rows"))
         if other_noise:
-            failed = Condition(NO_PATH, "failed", why)
-            return dataclasses.replace(
-                found, bounds=tuple(within_run.without_reach(b, failed) for b in found.bounds), covers={}, reach=why
-            )
-        if why:
+            bare = (within_run.without_reach(b, Condition(NO_PATH, "failed", why)) for b in found.bounds)
+            found = dataclasses.replace(found, bounds=tuple(bare), covers={}, reach=why)
+        elif why:
             left_out.append(Condition("for rows of features like those of your graph", "limited", why))
     left_out += from_before(runs.study)
     beyond = exceeded(model, runs.counted)

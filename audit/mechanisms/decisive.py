@@ -60,8 +60,8 @@ def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[
             continue
         if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
             yield found
-    for part in (known, known.small):
-        yield from in_other_runs(part, claim, key) if part is not None else ()
+    for part in filter(None, (known, known.small)):
+        yield from in_other_runs(part, claim, key)
 
 
 def in_other_runs(known: Inside, claim: Claim, key: Key) -> Iterator[Inside]:
@@ -71,25 +71,26 @@ def in_other_runs(known: Inside, claim: Claim, key: Key) -> Iterator[Inside]:
     such a path.
     """
     secrets = [absent for absent in known.secrets if absent.among.size == 1 and absent.base is None and not absent.half]
-    made = known.run.study
-    many = list(chain.from_iterable(without_many(made.whole, claim.unit, key.fold("further"))))
-    if secrets and not known.past and (found := _in_further_runs(made, secrets, claim.delta, many)) is not None:
+    if not secrets or known.past:
+        return
+    many = list(chain.from_iterable(without_many(known.run.study.whole, claim.unit, key.fold("further"))))
+    if (found := _in_further_runs(known.run, secrets, claim.delta, many)) is not None:
         yield found
 
 
-def _in_further_runs(made: Study, secrets: Sequence[Absence], delta: float, many: Sequence[Absence] = ()) -> Inside | None:
+def _in_further_runs(first: History, secrets: Sequence[Absence], delta: float, many: Sequence[Absence] = ()) -> Inside | None:
     """What `opened` finds, or the first of RUNS in which one of the secrets changes a released array although every noisy value
     is the same; None if there is none. Each run tries the next EACH_RUN secrets: often all of them cross a bar together. The
     first WITH_MANY runs also try worlds without many secrets. Each of the two searches ends after half of SECONDS.
     """
-    if (rare := opened(history(made, 0), secrets, delta, time.process_time() + SECONDS / 2)) is not None:
+    if (rare := opened(first, secrets, delta, time.process_time() + SECONDS / 2)) is not None:
         return dataclasses.replace(without_secrets(rare.run), past=rare.past, across=(rare.absent,))
     until, each = time.process_time() + SECONDS / 2, cycle(secrets)
     for number in RUNS:
         if time.process_time() > until:
             break
         with suppress(Diverged):
-            run = history(made, number)
+            run = history(first.study, number)
             for absent in (*(many if number <= WITH_MANY else ()), *islice(each, min(EACH_RUN, len(secrets)))):
                 with suppress(Incomparable):
                     if past := changed(run, absent, kept(run, absent).play, {}):
@@ -128,7 +129,7 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
     past = changed(first, absent, after, {})
-    if seldom and not past and (rare := _in_further_runs(first.study, [absent], claim.delta)) is not None:
+    if seldom and not past and (rare := _in_further_runs(first, [absent], claim.delta)) is not None:
         return rare
     if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))
@@ -268,7 +269,7 @@ def leaks_with_other_rows(within: Inside, claim: Claim, key: Key) -> tuple[str, 
 
 def _leaks(found: Inside, claim: Claim) -> str:
     """What a secret does on a graph that the claim does not permit, and the secret; "" if none does."""
-    if found.worst is not None and (most := found.cost(claim.delta)) > claim.epsilon:
+    if (most := found.cost(claim.delta)) > claim.epsilon and found.worst is not None:
         return f"a secret costs ε = {most:.3g}: {found.worst.secret.removesuffix(',')}"
     if found.resized:
         fewest = min(found.resized, key=lambda absent: absent.among.size)

@@ -73,7 +73,7 @@ class Recorded:
         if not picks_alone(history(made, 0)):
             return found
         picked = self._inside(made)
-        if not isinstance(picked, Inside) or picked.past or picked.entangled or picked.worst is None:
+        if not isinstance(picked, Inside) or picked.past or picked.entangled:
             return found
         if not (dear(picked, claim) if claim.delta > 0 else picked.cost(0.0) > 0):  # else the values lie too far apart
             return found
@@ -103,7 +103,7 @@ def a_strangers(model: Model) -> bool:
 
 def dear(found: Inside, claim: Claim) -> bool:
     """Whether the noisy values cost more than the claim, on one of the graphs that were tried."""
-    return any(part.worst is not None and part.cost(claim.delta) > claim.epsilon for part, _ in found.parts)
+    return any(part.cost(claim.delta) > claim.epsilon for part, _ in found.parts)
 
 
 def picks_alone(run: History) -> bool:

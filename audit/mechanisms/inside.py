@@ -96,8 +96,8 @@ class Inside:
         return "in a run with other noise" if same else f"on a {part.run.worlds.graph.name}"
 
     def cost(self, delta: float) -> float:
-        """The cost (nats) of all moves of the worst secret, even if the release shows only part of them."""
-        return cost(self.mechanisms, self.counted(self.shifts), delta)
+        """The cost (nats) of all moves of the worst secret, even if the release shows only part of them; 0 without one."""
+        return 0.0 if self.worst is None else cost(self.mechanisms, self.counted(self.shifts), delta)
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.

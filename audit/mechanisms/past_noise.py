@@ -32,7 +32,7 @@ FEW = 64  # more values that must be rare together are too improbable
 HALVINGS = 8  # of the interval in which the smallest or the largest distance lies
 FARTHEST, MIDDLES = 10.0, 2001  # in units of the scale: how far from the clean values a common value may lie; how many are tried
 
-Place = tuple[int, int]  # the position of a mechanism in the run, and of one of its entries
+Places = NDArray[np.int64]  # (places, 2): the position of a mechanism in the run, and of one of its entries
 
 
 def changed(first: History, absent: Absence, after: Play, known: Collection[str]) -> dict[str, str]:
@@ -118,7 +118,7 @@ class Rare:
         middle = 0.0 if self.name == "zero" else float(mechanism.noisy.max())
         return middle + distance * scale * unlike
 
-    def chance(self, first: History, places: Sequence[Place], distance: float) -> float:
+    def chance(self, first: History, places: Places, distance: float) -> float:
         """The probability that the noise of all these places is so rare."""
         laws = [TAILED[first.mechanisms[i].law] for i, _ in places]
         if self.far:
@@ -162,8 +162,11 @@ def opened(first: History, secrets: Sequence[Absence], delta: float, until: floa
     and for the least rare ones. The probability is that of such noise in all of them, if all of it opens the path. The path may
     also open in other ways, so this is no upper limit. until: processor time at which the search ends.
     """
-    places = [(i, at) for i, m in enumerate(first.mechanisms) if _plain(m) for at in range(m.noisy.size)]
-    for kind, distance in ((rare, distance) for rare in RARE for distance in rare.first) if places else ():
+    sizes = [(i, m.noisy.size) for i, m in enumerate(first.mechanisms) if _plain(m)]
+    if not sizes:
+        return None
+    places = np.concatenate([np.stack([np.full(size, i), np.arange(size)], axis=1) for i, size in sizes])
+    for kind, distance in ((rare, distance) for rare in RARE for distance in rare.first):
         run = _with_noise(first, kind, places, distance)
         for absent in secrets if run is not None else ():
             if time.process_time() > until:
@@ -189,12 +192,12 @@ def _plain(mechanism: Mechanism) -> bool:
     return mechanism.law in TAILED and not (mechanism.shared or mechanism.mirrored) and bool(np.all(mechanism.covered))
 
 
-def _with_noise(first: History, kind: Rare, places: Sequence[Place], distance: float) -> History | None:
+def _with_noise(first: History, kind: Rare, places: Places, distance: float) -> History | None:
     """The repetition of a run in which these noisy values are rare; None if it is not known."""
     instead: dict[int, Mechanism] = {}
-    for i in dict.fromkeys(i for i, _ in places):
+    for i in np.unique(places[:, 0]).tolist():
         m, rare = first.mechanisms[i], np.zeros(first.mechanisms[i].noisy.size, dtype=bool)
-        rare[[at for j, at in places if j == i]] = True
+        rare[places[places[:, 0] == i, 1]] = True
         instead[i] = m.with_noisy(np.where(rare.reshape(m.noisy.shape), kind.noisy(m, distance), m.noisy))
     return repeated(first, instead)
 
@@ -216,10 +219,10 @@ class _Search:
     kind: Rare
     until: float
 
-    def opens(self, places: Sequence[Place], distance: float) -> bool:
+    def opens(self, places: Places, distance: float) -> bool:
         return _opens(_with_noise(self.first, self.kind, places, distance), self.absent)
 
-    def fewest(self, places: list[Place], distance: float) -> list[Place]:
+    def fewest(self, places: Places, distance: float) -> Places:
         """Some of these places that still open the path. Unless the time is up, none of them can be left out alone (Zeller and
         Hildebrandt 2002).
         """
@@ -234,7 +237,7 @@ class _Search:
                 parts = min(len(places), 2 * parts)
         return places
 
-    def least_rare(self, places: Sequence[Place], distance: float) -> float:
+    def least_rare(self, places: Places, distance: float) -> float:
         """The distance at which the noise at these places is least rare, and still opens the path."""
         rare, usual = distance, 0.0 if self.kind.far else USUAL
         for _ in range(HALVINGS):
@@ -243,7 +246,7 @@ class _Search:
         return rare
 
 
-def _without_one(places: list[Place], parts: int) -> Iterator[list[Place]]:
+def _without_one(places: Places, parts: int) -> Iterator[Places]:
     """Yields the places without one of so many equal parts."""
-    for part in np.array_split(np.arange(len(places)), min(parts, len(places))):
-        yield [places[at] for at in np.delete(np.arange(len(places)), part)]
+    for part in np.array_split(np.arange(len(places)), parts):
+        yield np.delete(places, part, axis=0)

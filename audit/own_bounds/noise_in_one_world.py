@@ -127,8 +127,7 @@ def still_entries(first: History, absent: Absence, cell: Cell, delta: float) -> 
 
 def still_in(first: History, still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
     """As `still_entries`, if nothing random changes the entries in the world of `still`. shown: the entries that count."""
-    numbers = numbers_of_runs(first.study, delta)
-    return moved_in_one(still, trained(first, still, RUNS), (trained(first, moved, numbers), len(numbers)), cell, shown, delta)
+    return moved_in_one(still, trained(first, still, RUNS), others(first, moved, delta), cell, shown, delta)
 
 
 def moved_in_one(
@@ -285,9 +284,7 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
         for absent in part.silenced[:TRIED]:
             with suppress(Diverged, OtherMechanisms):
                 silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
-                numbers = numbers_of_runs(first.study, delta)
-                event = partial(differs, silent, absent, offered(case.model))
-                if happening(trained(first, first, numbers), len(numbers), delta, event):
+                if happening(*others(first, first, delta), delta, partial(differs, silent, absent, offered(case.model))):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
                     return exact(np.inf, text, PATHS, (REPEATED, SILENT, MOVED))
     return None
@@ -307,6 +304,12 @@ def happening(runs: Iterable[Play], count: int, delta: float, event: Callable[[P
     return found if len(found) == enough else []
 
 
+def others(first: History, world: History, delta: float) -> tuple[Iterator[Play], int]:
+    """The trainings with other seeds in which a rare event is looked for, in the world of a run, and their number."""
+    numbers = numbers_of_runs(first.study, delta)
+    return trained(first, world, numbers), len(numbers)
+
+
 def in_common(run: History) -> bool:
     """Whether some noise number serves several entries of a noisy value, for example all rows."""
     return any(m.shared for m in run.mechanisms)
@@ -324,9 +327,8 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     if forced and not equal(same.play, cell, found):
         return False
     recorded = [other.play] * (forced and delta <= RARE)  # the nodes may have been found by this run
-    numbers = numbers_of_runs(first.study, delta)
-    runs, count = chain(recorded, trained(first, other, numbers)), len(recorded) + len(numbers)
-    if not happening(runs, count, delta, lambda run: not equal(run, cell, found, CLEAR)):
+    runs, count = others(first, other, delta)
+    if not happening(chain(recorded, runs), len(recorded) + count, delta, lambda run: not equal(run, cell, found, CLEAR)):
         return False
     tests = chain(trained(first, same, RUNS), redrawn(same), with_others(same))
     return all(equal(run, cell, found) for run in tests) and not reached_elsewhere(same, cell, found)
