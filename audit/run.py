@@ -37,8 +37,9 @@ from .case import Case, Outcome, Setting, covering, offered
 from .key import Key
 from .leakage.pool import Measured, membership
 from .leakage.utility import utility
-from .mechanisms.gate import Recorded, is_recorded
-from .mechanisms.observed import observe
+from .mechanisms.overview.gate import is_recorded
+from .mechanisms.overview.observed import observe
+from .mechanisms.overview.recorded_runs import Recorded
 from .own.audited import audited
 from .own.contained import contained
 from .own.contract import Check

@@ -22,7 +22,7 @@ from ..games.canaries import hub, stars
 from ..instruments.reach import UNREPORTED, worth
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..instruments.reported_run import Record, recorded
-from ..mechanisms.gate import a_strangers
+from ..mechanisms.overview.gate import a_strangers
 
 NAME = "added-up"
 HISTORIES = 3  # number of recorded runs, with different seeds

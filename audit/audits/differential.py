@@ -26,10 +26,11 @@ from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..instruments.reported_run import Record
 from ..instruments.reported_run import recorded as reported
-from ..mechanisms.decisive import leaks_with_other_rows
-from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
+from ..mechanisms.overview.gate import a_strangers
+from ..mechanisms.overview.recorded_runs import recorded
 from ..mechanisms.reading import FAR, also_noised
+from ..mechanisms.searches.other_rows import leaks_with_other_rows
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import noise_in_one_world, program_seeds, released_noise, sampled_steps, within_run
 from ..own_bounds.attempt import FRESH, NO_PATH, PERHAPS

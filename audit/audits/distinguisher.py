@@ -23,7 +23,7 @@ from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import down, several, up
 from ..case import Case, Outcome, Setting, offered
 from ..key import Key
-from ..mechanisms.gate import a_strangers
+from ..mechanisms.overview.gate import a_strangers
 from ..recorded.playing import Cell, cells, left_in
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.worlds import Absence, public_bound, small, without_any, without_one

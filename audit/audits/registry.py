@@ -10,7 +10,7 @@ from ...accounting.claim import Unit
 from ...reports.summary import UNITS
 from ..case import EDGES, Case, Outcome, Setting
 from ..channels import entries, exact, transcript, user_reports, votes
-from ..mechanisms.gate import disbelieved
+from ..mechanisms.overview.gate import disbelieved
 from . import added_up, blackbox, blackbox_nodes, differential, distinguisher, edge_sums, gradients, node_stars, replay
 
 UNLIMITED = "the claim is epsilon = inf, so there is nothing to test"

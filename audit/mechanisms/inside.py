@@ -42,8 +42,8 @@ class Inside:
     apart: why no run without many secrets at once could be compared with the run; "" if one was. idle: the mechanisms that the
     run does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone
     nor together with many others; empty if the run could not be repeated without many. small: the same on a small graph of
-    unusual nodes; None if this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the
-    model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
+    unusual nodes; None if this is not known. elsewhere: what other graphs show, see `suspicious`. failed: the error with which
+    the model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
     finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
     worlds without one secret in which the run draws nothing. unmatched: worlds without one secret in which the run has other
     mechanisms, on a graph of `suspicious`. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges of
@@ -65,7 +65,7 @@ class Inside:
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
-    decisive: tuple[Inside, ...] = ()
+    elsewhere: tuple[Inside, ...] = ()
     failed: str = ""
     searched: bool = True
     across: tuple[Absence, ...] = ()
@@ -82,7 +82,7 @@ class Inside:
     @property
     def parts(self) -> tuple[tuple[Inside, str], ...]:
         """What the graph, the other graphs and other runs show, each with the words that end a sentence about it."""
-        others = [part for part in (self.small, *self.decisive) if part is not None]
+        others = [part for part in (self.small, *self.elsewhere) if part is not None]
         return (self, ""), *((part, f", {self.where(part)}") for part in others)
 
     @property

@@ -17,8 +17,8 @@ from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.absence import history
-from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
+from ..mechanisms.overview.recorded_runs import recorded
 from ..own.premises import after_failures
 from ..recorded.reuse import same_bits
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one

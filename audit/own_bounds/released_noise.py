@@ -21,8 +21,8 @@ from ..case import Case, Outcome, Setting, offered
 from ..instruments.reach import worth
 from ..mechanisms.draws.parents import seeded
 from ..mechanisms.draws.switches import switched
-from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
+from ..mechanisms.overview.recorded_runs import recorded
 from ..mechanisms.reading import also_noised
 from ..recorded.examination import Examination, Move
 from ..recorded.laws import LARGEST, LAWS, SLACK, cost_of

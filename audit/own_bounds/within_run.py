@@ -108,7 +108,7 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     different amounts cost infinitely much. projections: see `Attempt`.
     """
     bound, where = on_graph_or_small(case, within, projections)
-    moved = (part for part in within.decisive if part.worst is not None)
+    moved = (part for part in within.elsewhere if part.worst is not None)
     costs = {part: math.inf if apart(part.run, part, part.shifts) else part.cost(case.claim.delta) for part in moved}
     costly = sorted(costs, key=costs.__getitem__, reverse=True)
     if bound.refuted or not costly or draws_may_hide(within):

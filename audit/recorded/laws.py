@@ -42,6 +42,7 @@ DIGITS = 12  # reports whose probabilities agree to so many digits count as equa
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 LONGEST = 1000  # geometric numbers from here on share one bin of a chi-squared test
 CELLS = 5.0  # smallest expected count of a bin in a chi-squared test
+TAILED = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
 PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # mechanisms of pure differential privacy
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from gnnaudit.audit.audits import distinguisher
-from gnnaudit.audit.mechanisms import decisive, gate, loud_secrets
+from gnnaudit.audit.mechanisms import loud_secrets
+from gnnaudit.audit.mechanisms.overview import recorded_runs
+from gnnaudit.audit.mechanisms.searches import crossings, further_runs, other_rows
 from gnnaudit.audit.mechanisms.shown import several_values
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.own_bounds import noise_in_one_world
@@ -92,9 +94,9 @@ def quick_study(request, monkeypatch):
     model again on other graphs, which takes several times as long. `make nightly` does so in all tests.
     """
     if not is_thorough(request):
-        monkeypatch.setattr(gate, "_with_small", lambda found, *_: found)
+        monkeypatch.setattr(recorded_runs, "_with_small", lambda found, *_: found)
         if "built_graphs" not in request.fixturenames:
-            monkeypatch.setattr(gate, "suspicious", lambda *_: ())
+            monkeypatch.setattr(recorded_runs, "suspicious", lambda *_: ())
         monkeypatch.setattr(capabilities, "THOROUGH", QUICK)
         monkeypatch.setattr(one_by_one, "SECONDS", 0.0)
         if "test_several_values" not in request.node.nodeid:
@@ -111,12 +113,12 @@ def short_chains_and_few_further_runs(request, monkeypatch):
     if THOROUGH or request.node.get_closest_marker("nightly"):
         return
     if "private_bar" not in request.node.name:
-        monkeypatch.setattr(decisive, "RUNS", range(1, 9))
-        monkeypatch.setattr(decisive, "WITH_MANY", 1)
+        monkeypatch.setattr(further_runs, "RUNS", range(1, 9))
+        monkeypatch.setattr(further_runs, "WITH_MANY", 1)
     if "test_rare_noise" not in request.node.nodeid:
-        monkeypatch.setattr(decisive, "opened", lambda *_: None)
-    if "built_graphs" not in request.fixturenames:
-        monkeypatch.setattr(decisive, "SECONDS", 0.2)
+        monkeypatch.setattr(further_runs, "opened", lambda *_: None)
+    for searched in (crossings, further_runs, other_rows) if "built_graphs" not in request.fixturenames else ():
+        monkeypatch.setattr(searched, "SECONDS", 0.2)
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,12 @@ import pickle
 import numpy as np
 import pytest
 from gnnaudit import Claim, Looped, Unit
-from gnnaudit.audit.mechanisms import decisive
+from gnnaudit.audit.mechanisms.searches import crossings, further_runs, other_rows
 from gnnaudit.audit.recorded import seeds, study
 
 seeds.PROBES, study.SEEDS = ((5_000, 8),), 8  # each seed that is tried is a training
-decisive.SECONDS, decisive.RUNS = 0.1, range(1, 9)
+crossings.SECONDS = further_runs.SECONDS = other_rows.SECONDS = 0.1
+further_runs.RUNS = range(1, 9)
 
 @pytest.fixture(autouse=True)
 def in_this_process(request, monkeypatch):

@@ -13,7 +13,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import is_recorded
+from gnnaudit.audit.mechanisms.overview.gate import is_recorded
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.own.new_process import NotTrained
 from gnnaudit.audit.own.premises import checked_first

@@ -16,11 +16,11 @@ from ....models.recorder import Draw
 from ....models.recorder.mechanisms.mechanism import REPORT
 from ...key import Key
 from ...recorded.forcing import forced
+from ...recorded.laws import TAILED
 from ...recorded.playing import Cell, Play, left_in, play, rounding
 from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.study import History, Study
 from ..absence import history
-from ..past_noise import TAILED
 from ..reading import alike, repeated
 from ..relations import same_size
 from ..unfollowed import MADE

@@ -9,7 +9,7 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import recorded
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly

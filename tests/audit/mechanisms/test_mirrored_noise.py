@@ -13,8 +13,8 @@ from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import Inside
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.own_bounds.within_run import described
 
 from ...conftest import small_graph

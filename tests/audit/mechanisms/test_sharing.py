@@ -12,8 +12,8 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
-from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.mechanisms.overview.observed import observe
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 

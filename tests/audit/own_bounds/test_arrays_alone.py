@@ -12,7 +12,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
 GRAPH, COLUMNS, CLAIM = load("campus:n=120:degree=6"), 6, Claim(2.0, 1e-5)

@@ -9,7 +9,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.own_bounds import within_run
 
 from ...nightly import nightly

@@ -11,8 +11,8 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
-from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.mechanisms.overview.observed import observe
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly

@@ -10,8 +10,8 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
-from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.mechanisms.overview.observed import observe
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.recorded.study import ELSEWHERE, UNRECORDED_NUMBERS
 from gnnaudit.models.recorder.mechanisms.mechanism import PICK, REPORT
 from gnnaudit.reports.observed import REPORTS

@@ -11,7 +11,8 @@ from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded, disbelieved, recorded
+from gnnaudit.audit.mechanisms.overview.gate import disbelieved
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded, recorded
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own_bounds.released_noise import from_release
 from gnnaudit.audit.storage.store import Store

@@ -14,7 +14,7 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.secrets.worlds import small
 from gnnaudit.audit.storage.store import Store
@@ -117,7 +117,7 @@ def test_noise_for_the_largest_degree_of_one_graph_is_refuted_on_a_graph_with_a_
 def test_the_graph_with_a_hub_counts_although_nothing_is_known_of_the_whole_graph(bounded, tmp_path):
     asked = setting(of_nodes(bounded), Unit.NODE, tmp_path, "hub")
     within = dataclasses.replace(recorded(asked).inside, shared="two mechanisms share noise")
-    alone = from_mechanisms(asked.case, dataclasses.replace(within, small=None, decisive=()))
+    alone = from_mechanisms(asked.case, dataclasses.replace(within, small=None, elsewhere=()))
     assert (alone.epsilon, alone.refuted) == (0.0, False)
     assert from_mechanisms(asked.case, within).refuted is not bounded
 

@@ -11,7 +11,7 @@ from scipy import stats
 from gnnaudit import Claim, Looped, load
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.recorded.reuse import same_bits
 from gnnaudit.models.recorder import recording
 

@@ -10,7 +10,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
 from ....nightly import nightly

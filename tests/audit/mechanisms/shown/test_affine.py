@@ -10,7 +10,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.differential import of_one_run
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.mechanisms.shown.affine import affine
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.storage.store import Store

@@ -16,9 +16,9 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import loud_secrets
-from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import Inside
-from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.mechanisms.overview.observed import observe
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own.programs.declaration import Declared
 from gnnaudit.audit.own.programs.program import External

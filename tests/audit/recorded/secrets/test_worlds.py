@@ -10,7 +10,7 @@ from gnnaudit import Claim, Looped, Unit
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.recorded.secrets.worlds import public_bound, small
 

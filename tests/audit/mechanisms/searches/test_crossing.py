@@ -11,7 +11,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms import decisive
+from gnnaudit.audit.mechanisms.searches import crossings
 from gnnaudit.audit.recorded.secrets.chains import (
     ALIKE,
     BALANCED,
@@ -31,7 +31,7 @@ from gnnaudit.audit.recorded.study import study
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds
 
-from ...nightly import nightly
+from ....nightly import nightly
 
 pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH = load("campus:n=120:degree=4")  # no node has more than 15 neighbours
@@ -301,11 +301,11 @@ def test_the_search_ends_after_its_time(monkeypatch):
         begun = len(runs)
         claim = Claim(50.0, 0.0, Unit.NODE)
         like = study(Looped(train, releases=("counts",)), GRAPH, Key("time"))
-        found = list(decisive.crossings(like, GRAPH, claim, Key("time")))
+        found = list(crossings.crossings(like, GRAPH, claim, Key("time")))
         return [graph.edges.shape[1] for graph, *_ in found], len(runs) - begun
 
     all_runs = search()
-    monkeypatch.setattr(decisive, "SECONDS", 0.0)
+    monkeypatch.setattr(crossings, "SECONDS", 0.0)
     few_runs = search()
     assert len(few_runs[0]) == len(all_runs[0]) == 5
     # the first complete graphs have few edges, and the last ones move the count farthest; the links of other chains move it alike

@@ -11,21 +11,21 @@ import dp_accounting as dp
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.events.counts import charged
-from ...accounting.events.tree import Unsupported, gaussian_mu, parts
-from ...accounting.gaussian import epsilon_of
-from ...accounting.upper import exact
-from ...accounting.upper.tradeoff import epsilon_at_least
-from ...models.recorder.draws.draw import SHIFTED
-from ...models.recorder.mechanisms.mechanism import PICK, REPORT, Mechanism
-from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
-from ...reports.rounding import multiple
-from ..case import Case
-from ..recorded.examination import Examination
-from ..recorded.laws import cost_of
-from ..recorded.playing import rounding
-from .gate import Recorded
-from .inside import Inside
+from ....accounting.events.counts import charged
+from ....accounting.events.tree import Unsupported, gaussian_mu, parts
+from ....accounting.gaussian import epsilon_of
+from ....accounting.upper import exact
+from ....accounting.upper.tradeoff import epsilon_at_least
+from ....models.recorder.draws.draw import SHIFTED
+from ....models.recorder.mechanisms.mechanism import PICK, REPORT, Mechanism
+from ....reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
+from ....reports.rounding import multiple
+from ...case import Case
+from ...recorded.examination import Examination
+from ...recorded.laws import cost_of
+from ...recorded.playing import rounding
+from ..inside import Inside
+from .recorded_runs import Recorded
 
 SLACK = 1e-3  # relative: rounding error of a move
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each class takes the noise multiplier, scale / move

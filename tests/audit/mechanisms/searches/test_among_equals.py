@@ -20,7 +20,7 @@ from gnnaudit.audit.recorded.secrets.worlds import LEAVES
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Graph, Worlds
 
-from ...nightly import nightly
+from ....nightly import nightly
 
 pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH, SIGMA, DELTA = load("campus:n=120:degree=6"), 3.0, 1e-5

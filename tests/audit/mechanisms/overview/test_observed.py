@@ -14,14 +14,14 @@ from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import inside
-from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.mechanisms.overview.observed import observe
+from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.study import study
 
-from ...nightly import nightly
+from ....nightly import nightly
 
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 GRAPH = tiny(48)

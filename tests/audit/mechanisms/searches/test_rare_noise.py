@@ -11,11 +11,11 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.past_noise import RARE
+from gnnaudit.audit.mechanisms.searches.rare_noise import RARE
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder.mechanisms.mechanism import Mechanism
 
-from ...nightly import nightly
+from ....nightly import nightly
 
 GRAPH = load("campus:n=120:degree=6")
 SIGMA = 3.0
