@@ -25,9 +25,9 @@ def percent(share: float) -> str:
     return f"{floored:.{digits}f}".rstrip("0").rstrip(".") + " %"
 
 
-def several(number: int, word: str) -> str:
-    """A number of things in words, such as "1 round" or "3 rounds"."""
-    return f"{number} {word}{'s' * (number != 1)}"
+def several(number: int, word: str, words: str = "") -> str:
+    """A number of things in words, such as "1 round", "3 rounds", or "2 entries" if the plural `words` is given."""
+    return f"{number} {word if number == 1 else words or f'{word}s'}"
 
 
 def multiple(factor: float, of: str) -> str:

@@ -19,6 +19,7 @@ from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...reports.rounding import several
 from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, both, history, kept, run_on_its_base
 from ..mechanisms.draws.steady import other_scripts
@@ -87,7 +88,7 @@ class Path:
 
     def __str__(self) -> str:
         count = int(self.entries.sum())
-        where = f"{'1 entry' if count == 1 else f'{count} entries'} of {self.cell}"
+        where = f"{several(count, 'entry', 'entries')} of {self.cell}"
         text = f"{self.absent.secret} changes {where}" + " although every noisy value is the same" * self.noisy
         known = f"; {hides_nothing(self.fixed)}" if self.fixed else ""
         if self.beside:

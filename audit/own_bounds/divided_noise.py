@@ -18,6 +18,7 @@ from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...models.recorder.mechanisms.mechanism import Mechanism
+from ...reports.rounding import several
 from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, both, history
 from ..mechanisms.inside import Inside
@@ -73,7 +74,7 @@ def from_factors(case: Case, within: Inside) -> Bound | None:
             for absent, line, cell, found in divided(part, arrays) if arrays else ():
                 times = f"is {found.wide / found.narrow:.4g} times as large in one world as in the other"
                 text = f"{absent.secret} changes a number by which the noisy value at {line} is multiplied or divided; the "
-                text += f"noise in {found.count} entries of {cell} {times}{where}"
+                text += f"noise in {several(found.count, 'entry', 'entries')} of {cell} {times}{where}"
                 if bound := refuting(case, part.run, found, text, FACTORS, SETTLED):
                     return bound
     return None

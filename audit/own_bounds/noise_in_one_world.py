@@ -26,6 +26,7 @@ from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import fold
 from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...reports.rounding import several
 from ..case import Case, offered
 from ..instruments.repetition import NO_NODE
 from ..key import Key
@@ -270,7 +271,7 @@ def from_unmatched(case: Case, within: Inside) -> Bound | None:
 
 
 def changed_by(absent: Absence, count: int, cell: Cell, where: str) -> str:
-    entries, them = ("1 entry", "it") if count == 1 else (f"{count} entries", "them")
+    entries, them = several(count, "entry", "entries"), "it" if count == 1 else "them"
     return f"{absent.secret} changes {entries} of {cell}; in one of the two worlds nothing random changes {them}{where}"
 
 

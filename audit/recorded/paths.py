@@ -41,7 +41,7 @@ class Certificate:
     beside: str = ""
 
     def __str__(self) -> str:
-        entries = "1 entry" if self.entries == 1 else f"{self.entries} entries in {several(self.rows, 'row')}"
+        entries = several(self.entries, "entry", f"entries in {several(self.rows, 'row')}")
         where = f"{entries} of {self.cell}"
         changes = f"{self.secret} changes {where} by up to {self.size:.3g}"
         if self.seeded:

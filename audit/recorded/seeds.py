@@ -28,7 +28,7 @@ BITS = 40  # draws count only if two seeds give them equal numbers with a probab
 OF_A_NUMBER = {2: 8, 4: 20, 8: 40}  # bytes of a floating-point number -> its random bits, at least
 RARE = 1e-5  # at most this delta, two runs show for one secret what is too improbable under the claim, see `often`
 RUNS, CHANCE = 24, 1e-7  # of `often`: the largest number of further runs, and its probability of a false "often" for one secret
-FURTHER = range(1000, 1000 + RUNS)  # numbers of these runs, which nothing else looks at
+FURTHER = range(100_000, 100_000 + RUNS)  # numbers of these runs, which nothing else looks at
 SELDOM = "further runs with other seeds do not show that this has a probability above δ"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....models.capabilities import RunsElsewhere
+from ....models.fitted import apart
 from ....models.graph.graph import Worlds
 from ....models.random.streams import fold
 from ....models.recorder import Draw, recording
@@ -99,7 +100,7 @@ def _drawn(made: Study, world: Worlds, numbers: Numbers, last: int) -> list[Draw
 
     with recording(change):
         try:
-            made.model.fit(world, "cpu")
+            apart(made.model.fit, world)
         except Enough:
             pass
         except Exception:  # a user's model may refuse other numbers with any exception

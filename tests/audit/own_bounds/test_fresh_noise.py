@@ -13,7 +13,9 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own_bounds.other_runs import ERROR, RUNS, SHARE, ratios
+from gnnaudit.audit.mechanisms.searches import further_runs
+from gnnaudit.audit.own_bounds.other_runs import ERROR, FIRST, RUNS, SEEDS, SHARE, ratios
+from gnnaudit.audit.recorded.seeds import FURTHER
 from gnnaudit.audit.second_look import confirmed
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder import Draw
@@ -128,3 +130,10 @@ def test_the_repetition_of_a_refutation_records_runs_of_its_own(decay, tmp_path)
     assert one.confirmed
     assert one.epsilon != other.epsilon
     assert max(one.epsilon, other.epsilon) <= true_epsilon(5.0, decay)
+
+
+def test_runs_that_a_bound_counts_are_no_runs_that_chose_the_secret():
+    fresh = set(range(FIRST, FIRST + RUNS))
+    assert len(fresh) == RUNS
+    assert fresh.isdisjoint({*FURTHER, *further_runs.RUNS, *SEEDS, 0})
+    assert set(FURTHER).isdisjoint({*further_runs.RUNS, *SEEDS, 0})
