@@ -24,6 +24,7 @@ from ..absence import history
 from ..reading import alike, repeated
 from ..relations import same_size
 from ..unfollowed import MADE
+from .picked_noise import picked
 
 FARTHEST = 64.0  # in units of the scale: noise numbers beyond it are not tried
 NEAREST, NEAR = 1e-7, 1e-3  # in units of the scale: noise numbers near 0 lie between these
@@ -65,16 +66,17 @@ def cut_off(made: Study, claim: Claim) -> str:
     """Why noise that hides secrets may be cut off, resized or replaced where it is far from 0 or near it; "" if it is not.
 
     Noise that the recorder followed to the data: every mechanism returns the noisy value of the first run, and gets other noise
-    numbers. The same numbers must then reach the same data with the same scale. Noise that was only located in the release: with
-    the other numbers, noise must still be able to hide the absence of many secrets. delta of the claim limits how far the numbers
-    are from 0.
+    numbers. The same numbers must then reach the same data with the same scale. See picked_noise.py for noise that is picked from
+    more numbers. Noise that was only located in the release: with the other numbers, noise must still be able to hide the
+    absence of many secrets. delta of the claim limits how far the numbers are from 0.
     """
     first = history(made, 0)
     noise = {id(draw) for m in first.mechanisms if m.law != REPORT for draw in (m.draw, *m.beside)}
     some = [at for at, draw in enumerate(first.play.draws) if id(draw) in noise]
     sources = [s for s in made.sources if not {at for at, _ in s.block.parts} <= set(some)]
     placed = sorted({at for s in sources for at, _ in s.block.parts})
-    return _in_mechanisms(first, some, claim.delta) or _in_release(made, placed, claim)
+    free = (draws for _, draws in _scripts(made, first.play.draws, some, claim.delta))
+    return _in_mechanisms(first, some, claim.delta) or picked(first, free) or _in_release(made, placed, claim)
 
 
 def _in_mechanisms(first: History, some: Sequence[int], delta: float) -> str:
