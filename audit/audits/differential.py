@@ -258,7 +258,7 @@ def of_one_run(setting: Setting) -> Outcome:
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
     failed = (c.detail for c in bound.conditions if c.what in (STEADY, FRESH.what) and c.how == "failed")
-    if (why := next(failed, "")) and not silent:
+    if (why := next(failed, "") or within_run.read_elsewhere(within, case.claim)) and not silent:
         return released_noise.from_release(setting, {**dict.fromkeys(offered(case.model), why), **past}, {"": why})
     unknown = "" in runs.examination.doubts and not runs.examination.inside
     if silent and not unknown and bound.failed:

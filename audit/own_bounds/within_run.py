@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...accounting.checks.conditions import Condition
+from ...accounting.claim import Claim
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import OtherMechanisms
@@ -461,6 +462,21 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
     """Array -> why a path past the noise to this array is not excluded. Empty if all paths are excluded."""
     path = not_excluded(within)
     return {array: within.past.get(array, path) for array in arrays} if path else {}
+
+
+def read_elsewhere(within: Inside, claim: Claim) -> str:
+    """Where a run uses a noisy value that the first run does not use, so that a secret costs more than the claim; "" if no run
+    does.
+    """
+    idle = {within.mechanisms[i].line for i in within.idle}
+    for part in within.elsewhere if idle else ():
+        used = {m.line for i, m in enumerate(part.mechanisms) if i not in part.idle}
+        if (line := next(iter(sorted(idle & used)), "")) and part.cost(claim.delta) > claim.epsilon:
+            return (
+                f"the first run does not use the noisy value of {line}, and where a run uses it, the noisy values cost more than "
+                f"the claim, {within.where(part)}"
+            )
+    return ""
 
 
 def unused(within: Inside, arrays: Sequence[str]) -> dict[str, str]:

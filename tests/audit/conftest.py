@@ -14,7 +14,7 @@ import pytest
 from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.mechanisms import loud_secrets
 from gnnaudit.audit.mechanisms.overview import recorded_runs
-from gnnaudit.audit.mechanisms.searches import crossings, further_runs, other_rows
+from gnnaudit.audit.mechanisms.searches import crossings, further_runs, other_graphs, other_rows
 from gnnaudit.audit.mechanisms.shown import several_values
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.own_bounds import noise_in_one_world
@@ -117,7 +117,7 @@ def short_chains_and_few_further_runs(request, monkeypatch):
         monkeypatch.setattr(further_runs, "WITH_MANY", 1)
     if "test_rare_noise" not in request.node.nodeid:
         monkeypatch.setattr(further_runs, "opened", lambda *_: None)
-    for searched in (crossings, further_runs, other_rows) if "built_graphs" not in request.fixturenames else ():
+    for searched in (crossings, further_runs, other_graphs, other_rows) if "built_graphs" not in request.fixturenames else ():
         monkeypatch.setattr(searched, "SECONDS", 0.2)
 
 

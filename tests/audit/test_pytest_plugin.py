@@ -14,11 +14,11 @@ import pickle
 import numpy as np
 import pytest
 from gnnaudit import Claim, Looped, Unit
-from gnnaudit.audit.mechanisms.searches import crossings, further_runs, other_rows
+from gnnaudit.audit.mechanisms.searches import crossings, further_runs, other_graphs, other_rows
 from gnnaudit.audit.recorded import seeds, study
 
 seeds.PROBES, study.SEEDS = ((5_000, 8),), 8  # each seed that is tried is a training
-crossings.SECONDS = further_runs.SECONDS = other_rows.SECONDS = 0.1
+crossings.SECONDS = further_runs.SECONDS = other_graphs.SECONDS = other_rows.SECONDS = 0.1
 further_runs.RUNS = range(1, 9)
 
 @pytest.fixture(autouse=True)

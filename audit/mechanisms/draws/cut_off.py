@@ -4,7 +4,9 @@ The recorded runs seldom draw such values, so they show nothing of it. This modu
 from 0 or near it.
 """
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +21,7 @@ from ...recorded.forcing import forced
 from ...recorded.laws import TAILED
 from ...recorded.playing import Cell, Play, left_in, play, rounding
 from ...recorded.secrets.worlds import Absence, without_many
+from ...recorded.sources import moved_by
 from ...recorded.study import History, Study
 from ..absence import history
 from ..reading import alike, repeated
@@ -34,6 +37,9 @@ USUAL = 2.0  # in units of the scale: "far" numbers lie beyond it
 # the ratio of the largest far number to the smallest. So many float32 numbers with a ratio below e^2 would have more equal pairs
 # than independent noise, and the recorder would take them for copies.
 NARROW, WIDE, MANY = 3.0, 10.0, 10_000
+SECONDS, RUNS = 2.0, 301  # of processor time, and of runs with other noise: the search for one in which noise hides less
+FIRST, MOSTLY = 8, 7  # so many of these runs are tried at least; in so many the noise moves differently if values depend on noise
+PERMITTED = 0.1  # such runs are so few that a secret that delta permits shows in one of them with this probability at most
 SHARE = 1e-3  # of delta: what happens to noise with a smaller probability changes epsilon by nearly nothing
 VISIBLE = 1e-3  # relative: a released value that changes by more differs by more than rounding, also after many operations
 STEPS = 4  # a released value that should change by more units in the last place of float32 does change
@@ -93,7 +99,8 @@ def _in_mechanisms(first: History, some: Sequence[int], delta: float) -> str:
 def _in_release(made: Study, placed: Sequence[int], claim: Claim) -> str:
     if not placed:
         return ""
-    text = f"noise drawn at {made.base.draws[placed[0]].line}, where it is large or near 0,"
+    noise = f"noise drawn at {made.base.draws[placed[0]].line}"
+    text = f"{noise}, where it is large or near 0,"
     for absent in (group[0] for group in without_many(made.whole, claim.unit, Key("cut off")) if group):
         try:
             usual = _shown(made, made.base, absent)
@@ -107,8 +114,30 @@ def _in_release(made: Study, placed: Sequence[int], claim: Claim) -> str:
                 return f"{text} ends the training or changes what is drawn"
             if found:
                 return f"{text} does not hide what it hides elsewhere; it may be cut off or changed there"
+        if _hides_less(made, absent, claim.delta):
+            return f"{noise} does not hide in another run what it hides in the first one"
         return ""
     return ""
+
+
+def _hides_less(made: Study, absent: Absence, delta: float) -> bool:
+    """Whether in a run with other noise the noisy values are those of the world `absent` with noise that moves as far as in the
+    first run, but the release is not, because few runs compare exact values with noisy ones. If most runs are so, values depend
+    on earlier noise, and nothing is concluded. The search ends after SECONDS, and sooner if delta permits that one of the runs
+    shows a secret.
+    """
+    until, shifts = time.process_time() + SECONDS, forced(made, absent.worlds).shifts
+    changes = [(s.block, by) for s, by in zip(made.sources, shifts, strict=True)]
+    tried = other = 0
+    for number in range(1, min(RUNS, int(PERMITTED / delta)) if delta else RUNS):
+        if time.process_time() > until or (other and tried >= FIRST):
+            break
+        with suppress(Exception):  # a user's model may refuse other numbers with any exception
+            start = history(made, number).play
+            after = play(made.model, absent.worlds, moved_by(start.draws, changes, made.copies), start.draws)
+            other += bool(_differing(made, start, after, absent))
+            tried += 1
+    return 0 < other < MOSTLY
 
 
 def _line(first: History, some: Sequence[int]) -> str:
@@ -199,7 +228,11 @@ def _of_a_list(draw: Draw, signs: NDArray[Any], chance: float, random: np.random
 
 def _shown(made: Study, start: Play, absent: Absence) -> set[Cell]:
     """The parts of the release that noise cannot keep as they are in the run `start` when many secrets are absent."""
-    other = forced(made, absent.worlds, start).play
+    return _differing(made, start, forced(made, absent.worlds, start).play, absent)
+
+
+def _differing(made: Study, start: Play, other: Play, absent: Absence) -> set[Cell]:
+    """The parts of the release that differ by more than rounding between a run and one without many secrets."""
     found = set()
     for cell, before in start.cells.items():
         after = other.cells.get(cell)

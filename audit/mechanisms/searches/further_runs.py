@@ -4,7 +4,7 @@ one.
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, cycle, islice
 
@@ -20,6 +20,7 @@ from .rare_noise import opened
 
 SECONDS = 4.0  # of processor time for rare noise and further runs, half for each
 RUNS, EACH_RUN = range(1, 301), 2  # the numbers of the further runs, and how many secrets each of them tries
+FURTHER, HARDLY = range(301, 401), 0.1  # the numbers of other runs, and a probability, see `_permitted`
 WITH_MANY = 24  # so many of these runs also try worlds without many secrets
 
 
@@ -39,11 +40,12 @@ def in_other_runs(known: Inside, claim: Claim, key: Key) -> Iterator[Inside]:
 
 def in_further_runs(first: History, secrets: Sequence[Absence], delta: float, many: Sequence[Absence] = ()) -> Inside | None:
     """What `opened` finds, or the first of RUNS in which one of the secrets changes a released array although every noisy value
-    is the same; None if there is none. Each run tries the next EACH_RUN secrets: often all of them cross a bar together. The
-    first WITH_MANY runs also try worlds without many secrets. Each of the two searches ends after half of SECONDS.
+    is the same, unless delta may permit it; None if there is none. Each run tries the next EACH_RUN secrets: often all of them
+    cross a bar together. The first WITH_MANY runs also try worlds without many secrets. Each of the two searches ends after half
+    of SECONDS.
     """
-    if (rare := opened(first, secrets, delta, time.process_time() + SECONDS / 2)) is not None:
-        return dataclasses.replace(without_secrets(rare.run), past=rare.past, across=(rare.absent,))
+    if (rare := in_rare_noise(first, secrets, delta, time.process_time() + SECONDS / 2)) is not None:
+        return rare
     until, each = time.process_time() + SECONDS / 2, cycle(secrets)
     for number in RUNS:
         if time.process_time() > until:
@@ -52,6 +54,27 @@ def in_further_runs(first: History, secrets: Sequence[Absence], delta: float, ma
             run = history(first.study, number)
             for absent in (*(many if number <= WITH_MANY else ()), *islice(each, min(EACH_RUN, len(secrets)))):
                 with suppress(Incomparable):
-                    if past := changed(run, absent, kept(run, absent).play, {}):
+                    past = changed(run, absent, kept(run, absent).play, {})
+                    if past and not _permitted(first, absent, past, delta):
                         return dataclasses.replace(without_secrets(run), past=past, across=(absent,))
     return None
+
+
+def _permitted(first: History, absent: Absence, past: Collection[str], delta: float) -> bool:
+    """Whether a secret changes these arrays so seldom that delta may permit it: in at most a share delta of other runs. A
+    small delta permits hardly any of RUNS.
+    """
+    if delta * len(RUNS) <= HARDLY:
+        return False
+    shown = 0
+    for number in FURTHER:
+        with suppress(Diverged, Incomparable):
+            run = history(first.study, number)
+            shown += not changed(run, absent, kept(run, absent).play, {}).keys().isdisjoint(past)
+    return shown <= delta * len(FURTHER)
+
+
+def in_rare_noise(first: History, secrets: Sequence[Absence], delta: float, until: float) -> Inside | None:
+    """What `opened` finds; None if it finds nothing. until: processor time at which the search ends."""
+    found = opened(first, secrets, delta, until)
+    return None if found is None else dataclasses.replace(without_secrets(found.run), past=found.past, across=(found.absent,))

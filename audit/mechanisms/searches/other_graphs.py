@@ -3,7 +3,10 @@ value cross a threshold.
 """
 
 import dataclasses
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
@@ -11,24 +14,31 @@ from ....accounting.claim import Claim
 from ....models.graph.graph import Graph
 from ...key import Key
 from ...recorded.laws import cost
+from ...recorded.playing import Diverged
 from ...recorded.secrets.among_equals import among_equals
-from ...recorded.study import Study
+from ...recorded.secrets.worlds import Absence
+from ...recorded.study import History, Study
 from ..absence import Incomparable, OtherNoise, draws_nothing, history, without
 from ..initial_weights import same_for_all_seeds, with_weights
 from ..inside import Inside, not_known, read_only, reports, without_secrets
 from ..past_noise import changed
 from ..reading import added_later
 from .crossings import Without, crossings, recorded_as
-from .further_runs import in_further_runs, in_other_runs
+from .further_runs import in_further_runs, in_other_runs, in_rare_noise
+from .rare_noise import rarely, reads_one
+
+SECONDS = 4.0  # of processor time for other noise on all graphs
+RUNS = range(1, 9)  # the numbers of the runs with other noise on each graph
+SMALL = 1e-4  # above this delta the claim may permit what so few runs show
 
 
 def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
     """Yields what a run on each graph of `among_equals` and `crossings` shows, if there the secret moves a noisy value, changes a
     released array although every noisy value is the same, changes the size of the noise, or decides whether the run draws
     anything, or to what it adds noise. A model may fail on such a graph: then nothing rests on it. At last, yields what
-    `in_other_runs` does. known: what the run on `graph` shows.
+    `in_runs_with_other_noise` shows of these graphs, and what `in_other_runs` does. known: what the run on `graph` shows.
     """
-    like = known.run.study
+    like, tried = known.run.study, list[Inside]()
     equal = ((*world, False) for world in among_equals(graph, claim.unit, like.model))
     for made, without_secret, seldom in (*equal, *crossings(like, graph, claim, key)):
         try:
@@ -37,14 +47,16 @@ def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[
             continue
         if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
             yield found
+            tried.append(found)
+    yield from in_runs_with_other_noise([part for part in tried if part.worst is not None], claim)
     for part in filter(None, (known, known.small)):
         yield from in_other_runs(part, claim, key)
 
 
 def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: Key, seldom: bool) -> Inside | None:
-    """What a run on the graph shows of its only secret, which is the worst one if it moves anything; None if the mechanisms are
-    not known. Noise that is the same for all seeds counts as data, if other noise is left. seldom: whether a further run in which
-    the secret changes the release counts, if it does not do so in the first run.
+    """What a run on the graph shows of its only secret, see `_without`; None if the mechanisms are not known. Noise that is the
+    same for all seeds counts as data, if other noise is left. seldom: whether a further run in which the secret changes the
+    release counts, if it does not do so in the first run.
     """
     made = recorded_as(like, graph, key)
     first = history(made, 0)
@@ -55,19 +67,56 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
         return None
     if made.closely and not added_later(first):
         return None
-    found, absent = without_secrets(first), without_secret(made.whole)
+    absent = without_secret(made.whole)
+    found = _without(first, absent, claim)
+    if seldom and not (found.past or found.resized or found.silenced or found.unmatched):
+        return in_further_runs(first, [absent], claim.delta) or found
+    return found
+
+
+def in_runs_with_other_noise(parts: Sequence[Inside], claim: Claim) -> Iterator[Inside]:
+    """Yields what one run with other noise shows, if `opened` finds it on one of these graphs; or if in one of RUNS the secret
+    changes a released array although every noisy value is the same, or a noisy value is read that was not read, and the secret
+    then costs more than the claim. On small graphs, noise crosses a threshold that it never reaches on the whole graph: the exact
+    number of edges is 0, or all nodes are training nodes. The search begins with the smallest graph, and ends after SECONDS.
+    """
+    until = time.process_time() + SECONDS
+    for part in sorted(parts, key=lambda part: part.run.worlds.graph.nodes + part.run.worlds.graph.edges.shape[1]):
+        assert part.worst is not None
+        if time.process_time() > until:
+            return
+        if (found := in_rare_noise(part.run, [part.worst], claim.delta, until)) is not None:
+            yield found
+            return
+        for run in _that_read(part, claim.delta, until):
+            other = _without(run, part.worst, claim)
+            if other.past or (part.idle - other.idle and other.cost(claim.delta) > claim.epsilon):
+                yield other
+                return
+
+
+def _that_read(part: Inside, delta: float, until: float) -> Iterator[History]:
+    """Yields runs with other noise, and one with rare noise that reads a value that the run does not read, if there is one."""
+    for number in RUNS if delta <= SMALL else ():
+        with suppress(Diverged):
+            yield history(part.run.study, number)
+    if part.idle and (found := rarely(part.run, [partial(reads_one, some=part.idle)], delta, until)) is not None:
+        yield found[0]
+
+
+def _without(first: History, absent: Absence, claim: Claim) -> Inside:
+    """What a run shows of its only secret, which is the worst one if it moves anything."""
+    found = without_secrets(first)
     try:
         after, moves = without(first, absent)
     except OtherNoise:
         return dataclasses.replace(found, resized=(absent,))
     except Incomparable:
-        silent = draws_nothing(like.model, absent.worlds)
+        silent = draws_nothing(first.study.model, absent.worlds)
         return dataclasses.replace(found, silenced=(absent,) * silent, unmatched=(absent,) * (not silent))
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
     past = changed(first, absent, after, {})
-    if seldom and not past and (rare := in_further_runs(first, [absent], claim.delta)) is not None:
-        return rare
     if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))
     return dataclasses.replace(found, moves=((absent.secret, first.sizes(counted)),), worst=absent, shifts=shifts, apart="")

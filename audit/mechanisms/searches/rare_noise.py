@@ -4,9 +4,10 @@ are small.
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,67 +18,87 @@ from ...recorded.laws import TAILED
 from ...recorded.playing import Diverged
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
-from ..absence import Incomparable, kept, moved_cells
+from ..absence import Incomparable, history, kept, moved_cells
 from ..past_noise import changed
-from ..reading import repeated
+from ..reading import idle, repeated
 
-OFF = (6.0, 2.0)  # in units of the scale: the first distances of `Rare` from the clean values
+OFF = (6.0, 2.0)  # in units of the scale: distances from the clean values that are tried
+FARTHEST_OFF = 32.0  # the same: the largest such distance, unless less noise has a probability of delta
 USUAL = 2.0  # the largest distance that counts as near
 UNLIKE = 0.05  # in units of the scale: by so much noise numbers at one distance from 0 differ at most
 FEW = 64  # more values that must be rare together are too improbable
+OTHERS = (1, 2)  # numbers of the runs with other noise in which the rare values must act too
 HALVINGS = 8  # of the interval in which the smallest or the largest distance lies
 FARTHEST, MIDDLES = 10.0, 2001  # in units of the scale: how far from the clean values a common value may lie; how many are tried
 
+Test = Callable[[History], bool]
 Places = NDArray[np.int64]  # (places, 2): the position of a mechanism in the run, and of one of its entries
 
 
 @dataclass(frozen=True)
 class Rare:
-    """Rare noise. name: where the noisy values lie: "below" or "above" the clean ones by at least a distance, or within it of 0
-    ("zero") or of one common value ("common"). first: the distances that are tried, in units of the scale.
+    """Rare noise. signs: of noise numbers far from 0, repeated in turn; empty if the noisy values lie near 0, or, if `common`,
+    near one common value.
     """
 
-    name: str
-    first: tuple[float, ...]
+    signs: tuple[int, ...] = ()
+    common: bool = False
 
-    @property
-    def far(self) -> bool:
-        """Whether a larger distance is rarer."""
-        return self.name in ("below", "above")
+    def distances(self, first: History, delta: float) -> tuple[float, ...]:
+        """The distances from the clean values, or from the value nearby, that are tried, in units of the scale. Of far ones, one
+        noise number lies beyond the largest with a probability of about `delta`.
+        """
+        if not self.signs:
+            return (1e-5,) if self.common else (1e-2,)
+        most = min([FARTHEST_OFF, *(float(TAILED[m.law].isf(delta)) for m in first.mechanisms if _plain(m))])
+        return most, *(distance for distance in OFF if distance < most)
 
-    def noisy(self, mechanism: Mechanism, distance: float) -> NDArray[np.float64]:
-        """Noisy values at this distance. They differ from one another, because equal values may decide a comparison."""
-        clean, scale = mechanism.clean, np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), mechanism.clean.shape)
+    def sign(self, i: int, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of the noise at entries of mechanism i."""
+        return np.array(self.signs)[(i + at) % len(self.signs)]
+
+    def noisy(self, first: History, i: int, distance: float) -> NDArray[np.float64]:
+        """Noisy values of mechanism i at this distance. They differ from one another, because equal values may decide a
+        comparison.
+        """
+        clean = first.mechanisms[i].clean
+        scale = np.broadcast_to(np.asarray(first.mechanisms[i].scale, dtype=np.float64), clean.shape)
         unlike = np.cos(np.arange(1, clean.size + 1) ** 2).reshape(clean.shape)
-        if self.far:
-            away = scale * (distance + UNLIKE * np.abs(unlike))
-            return clean + away if self.name == "above" else clean - away
-        middle = 0.0 if self.name == "zero" else float(mechanism.noisy.max())
-        return middle + distance * scale * unlike
+        if self.signs:
+            sign = self.sign(i, np.arange(clean.size)).reshape(clean.shape)
+            return np.asarray(clean + sign * scale * (distance + UNLIKE * np.abs(unlike)))
+        middle = float(first.mechanisms[i].noisy.max()) if self.common else 0.0
+        return np.asarray(middle + distance * scale * unlike)
 
     def chance(self, first: History, places: Places, distance: float) -> float:
         """The probability that the noise of all these places is so rare."""
-        laws = [TAILED[first.mechanisms[i].law] for i, _ in places]
-        if self.far:
-            return math.exp(sum(law.logsf(distance) if self.name == "above" else law.logcdf(-distance) for law in laws))
         of_places = [(first.mechanisms[i], at) for i, at in places]
+        laws = [TAILED[m.law] for m, _ in of_places]
+        if self.signs:
+            signs = [int(self.sign(i, at)) for i, at in places]
+            tails = (law.logsf(distance) if s > 0 else law.logcdf(-distance) for law, s in zip(laws, signs, strict=True))
+            return math.exp(sum(tails))
         scales = np.array([np.broadcast_to(m.scale, m.clean.shape).flat[at] for m, at in of_places])
         clean = np.array([m.clean.flat[at] for m, at in of_places])
         low, high = float((clean - FARTHEST * scales).min()), float((clean + FARTHEST * scales).max())
-        middles = np.zeros(1) if self.name == "zero" else np.linspace(low, high, MIDDLES)
+        middles = np.linspace(low, high, MIDDLES) if self.common else np.zeros(1)
         each = zip(laws, (middles - at for at in clean), scales, strict=True)
         near = np.prod([law.cdf(by / scale + distance) - law.cdf(by / scale - distance) for law, by, scale in each], axis=0)
-        return float(near[0] if self.name == "zero" else np.trapezoid(near, middles) / (2 * distance * scales.max()))
+        return float(np.trapezoid(near, middles) / (2 * distance * scales.max()) if self.common else near[0])
 
-    def words(self, count: int, distance: float) -> str:
-        """Where so many noisy values lie."""
-        numbers = several(count, "noise number" if self.far else "noisy value") + (" lies" if count == 1 else " lie")
-        if self.far:
-            return f"{numbers} at least {distance:.2g} times the scale {self.name} 0"
-        return f"{numbers} within {distance:.2g} times the scale of {'0' if self.name == 'zero' else 'one another'}"
+    def words(self, places: Places, distance: float) -> str:
+        """Where the noise at these places lies."""
+        numbers = several(len(places), "noise number" if self.signs else "noisy value") + (
+            " lies" if len(places) == 1 else " lie"
+        )
+        if self.signs:
+            sides = {int(self.sign(i, at)) for i, at in places}
+            side = "below or above" if len(sides) == 2 else "above" if 1 in sides else "below"
+            return f"{numbers} at least {distance:.2g} times the scale {side} 0"
+        return f"{numbers} within {distance:.2g} times the scale of {'one another' if self.common else '0'}"
 
 
-RARE = (Rare("below", OFF), Rare("above", OFF), Rare("zero", (1e-2,)), Rare("common", (1e-5,)))
+RARE = (Rare((-1,)), Rare((1,)), Rare((-1, 1)), Rare((1, -1)), Rare(), Rare(common=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,36 +113,58 @@ class Opened:
 
 
 def opened(first: History, secrets: Sequence[Absence], delta: float, until: float) -> Opened | None:
-    """A path past the noise that opens if some noisy values of a run are rare, see RARE; None if there is none whose probability
-    is above `delta`.
+    """A path past the noise that opens with rare noise, see `rarely`; None if none is found."""
+    if (found := rarely(first, [partial(_opens, absent=absent) for absent in secrets], delta, until)) is None:
+        return None
+    run, at, where = found
+    past = changed(run, secrets[at], kept(run, secrets[at]).play, {})
+    return Opened(run, secrets[at], {array: f"{why}; it does so where {where}" for array, why in past.items()})
 
-    The search makes all noisy values rare. If a secret then changes the release, it looks for few rare values that let it do so,
-    and for the least rare ones. The probability is that of such noise in all of them, if all of it opens the path. The path may
-    also open in other ways, so this is no upper limit. until: processor time at which the search ends.
+
+def rarely(first: History, tests: Sequence[Test], delta: float, until: float) -> tuple[History, int, str] | None:
+    """A repetition of a run with rare noise, see RARE, that passes one of the tests; the position of the test; and the noise in
+    words. None if no such noise is found whose probability is above `delta`.
+
+    The search makes all noisy values rare. If a test then passes, it looks for few rare values with which it does, also in runs
+    with other noise elsewhere, and for the least rare ones. The probability is that of such noise in all of them, if the test
+    passes with all of it. It may also pass in other ways, so this is no upper limit. until: processor time at which the search
+    ends.
     """
     sizes = [(i, m.noisy.size) for i, m in enumerate(first.mechanisms) if _plain(m)]
     if not sizes:
         return None
+    others = cache(lambda: [run for number in OTHERS if (run := _further(first, number)) is not None])
     places = np.concatenate([np.stack([np.full(size, i), np.arange(size)], axis=1) for i, size in sizes])
-    for kind, distance in ((rare, distance) for rare in RARE for distance in rare.first):
+    for kind, distance in ((rare, distance) for rare in RARE for distance in rare.distances(first, delta)):
         run = _with_noise(first, kind, places, distance)
-        for absent in secrets if run is not None else ():
+        for at, test in enumerate(tests if run is not None else ()):
             if time.process_time() > until:
                 return None
-            if not _opens(run, absent):
+            if run is None or not test(run):
                 continue
-            search = _Search(first, absent, kind, until)
+            alone = _Search((first,), test, kind, until)
+            alike = [other for other in others() if replace(alone, runs=(other,)).passes(places, distance)]
+            search = replace(alone, runs=(first, *alike))
             some = search.fewest(places, distance)
             if len(some) > FEW:
                 continue
             least = search.least_rare(some, distance)
-            chance = kind.chance(first, some, least)
-            found = _with_noise(first, kind, some, least)
-            if chance > delta and found is not None and _opens(found, absent):
-                past = changed(found, absent, kept(found, absent).play, {})
-                text = f"; it does so where {kind.words(len(some), least)}, which has a probability of about {chance:.2g}"
-                return Opened(found, absent, {array: why + text for array, why in past.items()})
+            chance, found = kind.chance(first, some, least), _with_noise(first, kind, some, least)
+            if chance > delta and found is not None and test(found):
+                return found, at, f"{kind.words(some, least)}, which has a probability of about {chance:.2g}"
     return None
+
+
+def _further(first: History, number: int) -> History | None:
+    with suppress(Diverged):
+        run = history(first.study, number)
+        return run if [m.noisy.shape for m in run.mechanisms] == [m.noisy.shape for m in first.mechanisms] else None
+    return None
+
+
+def reads_one(run: History, some: Collection[int]) -> bool:
+    """Whether the run reads one of these mechanisms."""
+    return any(not idle(run, [[i]]) for i in some)
 
 
 def _plain(mechanism: Mechanism) -> bool:
@@ -135,37 +178,39 @@ def _with_noise(first: History, kind: Rare, places: Places, distance: float) -> 
     for i in np.unique(places[:, 0]).tolist():
         m, rare = first.mechanisms[i], np.zeros(first.mechanisms[i].noisy.size, dtype=bool)
         rare[places[places[:, 0] == i, 1]] = True
-        instead[i] = m.with_noisy(np.where(rare.reshape(m.noisy.shape), kind.noisy(m, distance), m.noisy))
+        instead[i] = m.with_noisy(np.where(rare.reshape(m.noisy.shape), kind.noisy(first, i, distance), m.noisy))
     return repeated(first, instead)
 
 
-def _opens(run: History | None, absent: Absence) -> bool:
+def _opens(run: History, absent: Absence) -> bool:
     """Whether a secret changes the release of a run although every noisy value is the same."""
-    if run is not None:
-        with suppress(Incomparable, Diverged):
-            return any(True for _ in moved_cells(run.play, kept(run, absent).play, absent))
+    with suppress(Incomparable, Diverged):
+        return any(True for _ in moved_cells(run.play, kept(run, absent).play, absent))
     return False
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The search for few and less rare noisy values that let a secret change the release. until: as in `opened`."""
+    """The search for few and less rare noisy values with which a test passes in all of these runs, whatever their other noise is.
+    until: as in `rarely`.
+    """
 
-    first: History
-    absent: Absence
+    runs: tuple[History, ...]
+    test: Test
     kind: Rare
     until: float
 
-    def opens(self, places: Places, distance: float) -> bool:
-        return _opens(_with_noise(self.first, self.kind, places, distance), self.absent)
+    def passes(self, places: Places, distance: float) -> bool:
+        again = (_with_noise(run, self.kind, places, distance) for run in self.runs)
+        return all(run is not None and self.test(run) for run in again)
 
     def fewest(self, places: Places, distance: float) -> Places:
-        """Some of these places that still open the path. Unless the time is up, none of them can be left out alone (Zeller and
-        Hildebrandt 2002).
+        """Some of these places with which the test still passes. Unless the time is up, none of them can be left out alone
+        (Zeller and Hildebrandt 2002).
         """
         parts = 2
         while len(places) > 1 and time.process_time() < self.until:
-            smaller = next((rest for rest in _without_one(places, parts) if self.opens(rest, distance)), None)
+            smaller = next((rest for rest in _without_one(places, parts) if self.passes(rest, distance)), None)
             if smaller is not None:
                 places, parts = smaller, max(parts - 1, 2)
             elif parts >= len(places):
@@ -175,11 +220,11 @@ class _Search:
         return places
 
     def least_rare(self, places: Places, distance: float) -> float:
-        """The distance at which the noise at these places is least rare, and still opens the path."""
-        rare, usual = distance, 0.0 if self.kind.far else USUAL
+        """The distance at which the noise at these places is least rare, and the test still passes."""
+        rare, usual = distance, 0.0 if self.kind.signs else USUAL
         for _ in range(HALVINGS):
-            middle = (rare + usual) / 2 if self.kind.far else math.sqrt(rare * usual)
-            rare, usual = (middle, usual) if self.opens(places, middle) else (rare, middle)
+            middle = (rare + usual) / 2 if self.kind.signs else math.sqrt(rare * usual)
+            rare, usual = (middle, usual) if self.passes(places, middle) else (rare, middle)
         return rare
 
 

@@ -11,7 +11,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.searches.rare_noise import RARE
+from gnnaudit.audit.mechanisms.searches.rare_noise import Rare
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder.mechanisms.mechanism import Mechanism
 
@@ -125,15 +125,14 @@ def test_noisy_values_that_lie_near_one_another_by_chance_are_looked_for(tmp_pat
     assert any("of one another" in str(condition) for bound in found.bounds for condition in bound.conditions)
 
 
-@pytest.mark.parametrize("name", ["zero", "common"])
-def test_the_probability_of_values_near_one_value_is_that_of_samples(name):
+@pytest.mark.parametrize("kind", [Rare(), Rare(common=True)])
+def test_the_probability_of_values_near_one_value_is_that_of_samples(kind):
     """Of three noisy values of different scales. That of a common value is a lower limit, and near the truth for small widths."""
     clean, scale = np.array([0.3, 1.0, -0.5]), np.array([1.0, 2.0, 0.7])
     draw = SimpleNamespace(law="normal")
     first = SimpleNamespace(mechanisms=[Mechanism("", draw, scale, clean, clean.copy())])
-    kind = next(rare for rare in RARE if rare.name == name)
     found = kind.chance(first, [(0, 0), (0, 1), (0, 2)], 0.1)
     drawn = clean + scale * np.random.default_rng(5).standard_normal((2_000_000, 3))
-    near = np.abs(drawn) <= 0.1 * scale if name == "zero" else np.ptp(drawn, axis=1, keepdims=True) <= 2 * 0.1 * scale.min()
+    near = np.abs(drawn) <= 0.1 * scale if not kind.common else np.ptp(drawn, axis=1, keepdims=True) <= 2 * 0.1 * scale.min()
     share = near.all(1).mean()
     assert share / 3 < found < 3 * share
