@@ -12,7 +12,8 @@ from ...models.errors import one_line, raised
 from ...models.graph.graph import Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.draws.draw import Departed
+from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..recorded.playing import Cell, Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
@@ -22,7 +23,7 @@ from .reading import ENDS, FAR, alike, others, repeated
 from .relations import same_size
 
 
-class Incomparable(Exception):
+class Incomparable(Departed):
     """A run without a secret cannot be compared with the run that it repeats; the message says why."""
 
 
@@ -90,7 +91,7 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
         script = draws or first.play.draws
         same = unreplaced(first.study, script)
         after = play(first.study.model, worlds, script=script, follow=again, constant=same)
-    except (Diverged, OtherMechanisms) as line:
+    except Departed as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception
         text = f"in a world that differs by {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
@@ -112,6 +113,14 @@ def moved_cells(one: Play, other: Play, absent: Absence) -> Iterator[Cell]:
     for cell, values in one.cells.items():
         if (absent.shown(values.shape) & ~one.same(other, cell)).any():
             yield cell
+
+
+def changed_without(run: History, absent: Absence) -> set[Cell] | None:
+    """The cells that change without a secret although every noisy value is the same; None if the run cannot be repeated."""
+    try:
+        return set(moved_cells(run.play, kept(run, absent).play, absent))
+    except Incomparable:
+        return None
 
 
 def run_on_its_base(first: History, absent: Absence) -> tuple[History, Absence]:

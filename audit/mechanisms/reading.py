@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.recorder import Draw
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.found import UNREAD, Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..recorded.laws import NOTHING
@@ -77,7 +78,7 @@ def repeated(
     """
     try:
         return rerun(first, instead, draws, unread)
-    except (Diverged, OtherMechanisms):
+    except Departed:
         return None
 
 
@@ -88,7 +89,7 @@ def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | 
     recorded = Mechanisms([_other(first, instead, i) for i in range(len(first.mechanisms))], unread=unread)
     try:
         played = play(first.study.model, first.worlds, script=draws or first.play.draws, follow=recorded)
-    except (Diverged, OtherMechanisms):
+    except Departed:
         raise
     except Exception as fault:  # a user's model may refuse other values with any exception
         raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault

@@ -43,15 +43,10 @@ def common_changes(first: History, terms: Collection[int]) -> frozenset[int]:
     return frozenset(i for i in some if _in_common(first, [i])) if 1 < len(some) <= EACH else frozenset()
 
 
-def each_alone(mechanism: Mechanism) -> bool:
-    """Whether each entry has noise of its own."""
-    return not mechanism.shared and not mechanism.mirrored and bool(mechanism.covered.all())
-
-
 def _in_rows(mechanism: Mechanism) -> bool:
     """Whether it is an array of rows in which each entry has noise of its own."""
     shape = mechanism.noisy.shape
-    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and each_alone(mechanism)
+    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and mechanism.plain
 
 
 def _in_common(first: History, some: Sequence[int]) -> bool:

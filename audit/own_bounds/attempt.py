@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import multiple, several
 from ..case import Case, offered
@@ -22,7 +22,6 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
 from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
-from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence
 from ..recorded.seeds import FURTHER, SELDOM, often
 from ..recorded.study import History, Shifts
@@ -167,7 +166,7 @@ def often_without_noise(
                 return False
             moves = without(run, absent)[1]
             return any(True for _ in finds(run, attempt.within, moves, counted(run, attempt.within, moves)))
-        except (Incomparable, Diverged, OtherMechanisms):
+        except Departed:
             return False
 
     return often(attempt.case.claim.delta, map(shown, FURTHER))

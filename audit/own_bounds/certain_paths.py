@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...reports.rounding import several
 from ..case import Case, offered
@@ -27,7 +28,7 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
-from ..recorded.playing import Cell, Diverged, Play
+from ..recorded.playing import Cell, Play
 from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.seeds import FURTHER, RARE, often
 from ..recorded.study import History, Study
@@ -135,7 +136,7 @@ def fixed_draws(made: Study) -> frozenset[int]:
     for number in UNRELATED if fixed else ():
         try:
             draws = history(made, number).play.draws
-        except (Diverged, OtherMechanisms):
+        except Departed:
             return frozenset()
         same = (at for at in fixed if at < len(draws) and draws[at].law == made.base.draws[at].law)
         fixed = frozenset(at for at in same if np.array_equal(draws[at].values, made.base.draws[at].values))
@@ -165,7 +166,7 @@ def first_path(case: Case, within: Inside) -> Path | None:
         return None
     sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
     for absent in islice(tried(within, cells), TRIED):
-        with suppress(Incomparable, Diverged, OtherMechanisms):
+        with suppress(Departed):
             if (found := certain(first, absent, cells, sums_of, case.claim.delta)) is not None:
                 return found
     return None
@@ -177,7 +178,7 @@ def from_fixed_draws(first: History, secrets: Iterable[Absence], delta: float) -
     """
     cells = tuple(first.play.cells)
     for absent in islice(secrets, TRIED):
-        with suppress(Incomparable, Diverged, OtherMechanisms):
+        with suppress(Departed):
             if (found := certain(first, absent, cells, lambda _: (), delta)) is not None:
                 return exact(np.inf, str(found), PATHS, found.conditions)
     return None
@@ -187,8 +188,7 @@ def certain(
     first: History, absent: Absence, cells: Sequence[Cell], sums_of: Callable[[History], Sequence[Sum]], delta: float
 ) -> Path | None:
     """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
-    that other arrays of a run show. delta: that of the claim. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be
-    repeated.
+    that other arrays of a run show. delta: that of the claim. Raises Departed if a run cannot be repeated.
 
     A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
     and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds, and if
@@ -232,7 +232,7 @@ def another(first: History, absent: Absence, cell: Cell, delta: float) -> tuple[
     without this secret; None if there is none among the runs that are tried.
     """
     for number in numbers_of_runs(first.study, delta):
-        with suppress(Incomparable, Diverged):
+        with suppress(Departed):
             run = history(first.study, number)
             if np.array_equal(run.worlds.seeds, first.worlds.seeds):
                 continue
@@ -246,7 +246,7 @@ def changes(made: Study, absent: Absence, cell: Cell, number: int) -> bool:
     """Whether a secret changes a cell in the run with this number."""
     try:
         return bool(differing(*both(history(made, number), absent), cell, absent).any())
-    except (Incomparable, Diverged):
+    except Departed:
         return False
 
 

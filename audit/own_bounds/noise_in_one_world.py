@@ -25,12 +25,12 @@ from ...accounting.lower.bounds import Bound
 from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import fold
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...reports.rounding import several
 from ..case import Case, offered
 from ..instruments.repetition import NO_NODE
 from ..key import Key
-from ..mechanisms.absence import Incomparable, both, history, kept, moved_cells
+from ..mechanisms.absence import both, changed_without, history, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, many_values, with_other_values
@@ -95,7 +95,7 @@ def from_copies(case: Case, within: Inside) -> Bound | None:
     found = copies(first.study.whole, case.claim.unit, Key("copies")) if cells else None
     if found is None:
         return None
-    with suppress(Incomparable, Diverged, OtherMechanisms):
+    with suppress(Departed):
         for cell in cells:
             if certain(first, found, cell, case.claim.delta):
                 apart = Apart(cell, found, next((begun(first, absent) for absent in within.across[:1]), ""))
@@ -110,7 +110,7 @@ def from_still_entries(case: Case, within: Inside) -> Bound | None:
     for part, where in within.parts:
         cells = [cell for cell in part.run.play.cells if cell.array in set(part.past) & set(offered(case.model))]
         for absent in islice(tried(part, cells), TRIED) if cells and part.across else ():
-            with suppress(Incomparable, Diverged, OtherMechanisms):
+            with suppress(Departed):
                 for cell in cells:
                     if count := still_entries(part.run, absent, cell, case.claim.delta):
                         return exact(np.inf, changed_by(absent, count, cell, where), PATHS, (REPEATED, STILL, MOVED))
@@ -166,22 +166,15 @@ def from_other_draws(case: Case, made: Study) -> tuple[Bound | None, dict[str, s
         with suppress(Exception):  # a user's model may refuse other graphs, or other numbers, with any exception
             here = OwnRuns.of(made, Worlds.of(other, made.whole.seeds))
             for absent in secrets(here.first.worlds):
-                arrays = with_same_draws(here.first, absent)
-                if arrays is not None and not arrays:
+                cells = changed_without(here.first, absent)
+                arrays = {cell.array for cell in cells or () if not cell.public}
+                if cells is not None and not arrays:
                     continue
                 if (found := fixed_in_one(here, absent, case.claim.delta, where)) is not None:
                     return found, {}
-                for array in (arrays or ()) if not made.sources else ():
+                for array in arrays if not made.sources else ():
                     changed.setdefault(array, f"{absent.secret} changes '{array}' although all draws are the same{where}")
     return None, changed
-
-
-def with_same_draws(here: History, absent: Absence) -> set[str] | None:
-    """The arrays that differ in a world without a secret if all draws are the same; None if it makes other draws."""
-    try:
-        return {cell.array for cell in moved_cells(here.play, kept(here, absent).play, absent) if not cell.public}
-    except Incomparable:
-        return None
 
 
 def tried_worlds(made: Study, unit: Unit) -> Iterator[tuple[Graph, Callable[[Worlds], Iterable[Absence]]]]:
@@ -283,7 +276,7 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
     for part, where in within.parts:
         first = part.run
         for absent in part.silenced[:TRIED]:
-            with suppress(Diverged, OtherMechanisms):
+            with suppress(Departed):
                 silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
                 if happening(*others(first, first, delta), delta, partial(differs, silent, absent, offered(case.model))):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
@@ -318,7 +311,7 @@ def in_common(run: History) -> bool:
 
 def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     """Whether the rows of two nodes differ in one world, and no draw and no noisy value makes them differ in the other. Raises
-    Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
+    Departed if a run cannot be repeated.
 
     The rows must differ with a probability above delta, see `needed`. The first run counts too, if delta is at most RARE.
     """

@@ -18,6 +18,7 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Claim
 from ...accounting.lower.bounds import Bound
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import several
 from ..mechanisms.absence import Incomparable, history, without
@@ -269,7 +270,7 @@ def sampled(attempt: Attempt, runs: int) -> Iterator[float]:
             run = history(attempt.first.study, number)
             same = [m.line for m in run.mechanisms] == lines
             yield log_ratio(run, attempt.within.counted(without(run, attempt.worst)[1])) if same else -math.inf
-        except (Diverged, Incomparable):
+        except Departed:
             yield -math.inf
 
 

@@ -20,15 +20,14 @@ from ...accounting.events.counts import charged
 from ...accounting.lower.bounds import Bound
 from ...accounting.upper.pld import epsilon_at_least
 from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...reports.rounding import multiple, several
 from ..case import Case
 from ..instruments.reach import worth
-from ..mechanisms.absence import Incomparable, history, kept, moved, sizes_between
+from ..mechanisms.absence import history, kept, moved, sizes_between
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
-from ..recorded.playing import Diverged
 from ..recorded.secrets.one_by_one import farthest_alone
 from ..recorded.secrets.worlds import UNUSUAL, Absence, outliers, without_nodes
 from ..recorded.study import History, Shifts
@@ -157,7 +156,7 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
         runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, shifts, case.claim.delta))]
         weights = [at for at, draw in enumerate(first.play.draws) if draw.weights]  # other seeds have others: see `runs`
         return concluded(attempt, steps, runs, hidden(first, again, differs, (*attempt.sampled, *weights)) or "")
-    except (NoSamples, Incomparable, Diverged, OtherMechanisms) as reason:
+    except (NoSamples, Departed) as reason:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
 
@@ -232,7 +231,7 @@ def in_all_steps(first: History, draws: tuple[tuple[int, ...], ...], inside: flo
         script[at] = replace(script[at], values=np.full_like(script[at].values, inside))
     try:
         every = rerun(first, {}, script)
-    except (Diverged, OtherMechanisms):
+    except Departed:
         return []
 
     def sizes(absent: Absence) -> Sequence[float]:
@@ -252,7 +251,7 @@ def smallest_move(first: History, absent: Absence, coins: Coins, shifts: Shifts,
     """The Euclidean norm of the smallest move of each mechanism in the run and in those of `telling`; 0 if such a run fails."""
     try:
         runs = [moves_of(run, absent, kept(run, absent), coins, coins.inside) for run in telling(first, shifts, delta)]
-    except (NoSamples, Incomparable, Diverged, OtherMechanisms):
+    except (NoSamples, Departed):
         return 0.0
     return float(np.linalg.norm(np.min([first.sizes(each) for each in (shifts, *runs)], axis=0)))
 

@@ -16,7 +16,7 @@ import numpy as np
 from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT
 from ...reports.rounding import several
 from ..case import EDGES, Case
@@ -28,7 +28,6 @@ from ..mechanisms.relations import in_full
 from ..mechanisms.shown.affine import ENTRIES, Affine, affine
 from ..mechanisms.shown.several_values import folded
 from ..recorded.laws import LARGEST, cost, left_out
-from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
 from .adversary.directions import Directions, directions
@@ -137,7 +136,7 @@ def draws_may_hide(within: Inside) -> bool:
         if within.worst is None or not moving(within.run, within.shifts):
             return bool(free_draws(within.run))
         return hidden(within.run, within, differs=True) is not None
-    except (Incomparable, Diverged, OtherMechanisms):
+    except Departed:
         return True
 
 
@@ -286,7 +285,7 @@ def least_cost(attempt: Attempt) -> Cost:
         reason = reason or unseen(attempt.case, first, attempt.moves, attempt.each) or partly_shown(attempt)
         found = Cost(whole if masks else min(whole, again), again, attempt.shifts, reason, masks)
         return found if reason or found.epsilon <= claim else shown_part_of(attempt, found)
-    except (Incomparable, Diverged, OtherMechanisms) as departed:
+    except Departed as departed:
         return Cost(0.0, whole, attempt.shifts, str(departed))
 
 

@@ -22,8 +22,8 @@ from ...models.errors import TrainingFailed
 from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
-from ...models.recorder.draws.draw import SHIFTED
-from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.draws.draw import SHIFTED, Departed
+from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.mechanisms.mechanism import Mechanism
 from ...models.recorder.mechanisms.sharing import ALIKE, again, in_common
 from ...models.recorder.script import alike
@@ -366,7 +366,7 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
     except TrainingFailed as fault:
         played = histories[0][1] if histories else bare
         return _doubted(Study(model, worlds[0], played), f"a training with another seed, or while it is recorded, fails: {fault}")
-    except (Diverged, OtherMechanisms) as line:
+    except Departed as line:
         summary = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
         return _doubted(Study(model, worlds[0], histories[0][1]), summary)
     base, *others = (played for _, played, _ in histories)

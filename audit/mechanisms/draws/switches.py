@@ -13,10 +13,10 @@ from ....models.recorder import Draw
 from ....models.recorder.draws.draw import SHIFTED
 from ...key import Key
 from ...recorded.playing import Cell, Play, play, rounding
-from ...recorded.secrets.worlds import Absence, without_many
+from ...recorded.secrets.worlds import without_many
 from ...recorded.sources import laid_out, moved_by, nudge
 from ...recorded.study import History, Study
-from ..absence import Incomparable, history, kept, moved_cells
+from ..absence import changed_without, history
 from ..reading import SEEDS, alike, repeated, same_means
 from ..relations import same_size
 from .cut_off import cut_off
@@ -58,9 +58,9 @@ def _switched(first: History, unit: Unit) -> str:
             if alike(first, run.play) and same_means(first.mechanisms, run.mechanisms):
                 continue
             acts = True
-            paths = paths or [_past(first, absent) for absent in many]
+            paths = paths or [changed_without(first, absent) for absent in many]
             for absent, known in zip(many, paths, strict=True):
-                found = set() if known is None else _past(run, absent)
+                found = set() if known is None else changed_without(run, absent)
                 if found is None or found - (known or set()):
                     return f"with other numbers drawn at {line}, {absent.secret} changes the run past its noise"
         if not acts and effort.thorough and not all(_is_seed(first.play.draws[at]) for at in places):
@@ -134,13 +134,3 @@ def _same_factors(made: Study, script: list[Draw]) -> bool:
 
 def _played(made: Study, script: list[Draw], moves: Sequence[tuple[Any, NDArray[np.float64]]]) -> Play:
     return play(made.model, made.whole, moved_by(script, moves, made.copies), script)
-
-
-def _past(run: History, absent: Absence) -> set[Cell] | None:
-    """The released values that change without some secrets although every noisy value is the same; None if the run cannot be
-    repeated without them.
-    """
-    try:
-        return set(moved_cells(run.play, kept(run, absent).play, absent))
-    except Incomparable:
-        return None

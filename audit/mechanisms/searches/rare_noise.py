@@ -5,7 +5,6 @@ are small.
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +13,9 @@ from numpy.typing import NDArray
 from ....models.recorder.mechanisms.mechanism import Mechanism
 from ....reports.rounding import several
 from ...recorded.laws import TAILED
-from ...recorded.playing import Diverged
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
-from ..absence import Incomparable, kept, moved_cells
+from ..absence import changed_without, kept
 from ..past_noise import changed
 from ..reading import repeated
 
@@ -99,7 +97,7 @@ def opened(first: History, secrets: Sequence[Absence], delta: float, until: floa
     and for the least rare ones. The probability is that of such noise in all of them, if all of it opens the path. The path may
     also open in other ways, so this is no upper limit. until: processor time at which the search ends.
     """
-    sizes = [(i, m.noisy.size) for i, m in enumerate(first.mechanisms) if _plain(m)]
+    sizes = [(i, m.noisy.size) for i, m in enumerate(first.mechanisms) if m.law in TAILED and m.plain]
     if not sizes:
         return None
     places = np.concatenate([np.stack([np.full(size, i), np.arange(size)], axis=1) for i, size in sizes])
@@ -124,11 +122,6 @@ def opened(first: History, secrets: Sequence[Absence], delta: float, until: floa
     return None
 
 
-def _plain(mechanism: Mechanism) -> bool:
-    """Whether each entry has a noise number of its own, of a known law without limits."""
-    return mechanism.law in TAILED and not (mechanism.shared or mechanism.mirrored) and bool(np.all(mechanism.covered))
-
-
 def _with_noise(first: History, kind: Rare, places: Places, distance: float) -> History | None:
     """The repetition of a run in which these noisy values are rare; None if it is not known."""
     instead: dict[int, Mechanism] = {}
@@ -141,10 +134,7 @@ def _with_noise(first: History, kind: Rare, places: Places, distance: float) -> 
 
 def _opens(run: History | None, absent: Absence) -> bool:
     """Whether a secret changes the release of a run although every noisy value is the same."""
-    if run is not None:
-        with suppress(Incomparable, Diverged):
-            return any(True for _ in moved_cells(run.play, kept(run, absent).play, absent))
-    return False
+    return run is not None and bool(changed_without(run, absent))
 
 
 @dataclass(frozen=True, eq=False)
