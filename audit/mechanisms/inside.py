@@ -200,7 +200,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
             doubts.append(str(departed))
             if isinstance(departed, OtherNoise):
                 resized.append(absent)
-            elif absent.among.size == 1 and not absent.half and draws_nothing(first.study.model, absent.worlds):
+            elif absent.is_single and draws_nothing(first.study.model, absent.worlds):
                 silenced.append(absent)
             continue
         seen |= moving(first, shifts)

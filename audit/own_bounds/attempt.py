@@ -23,7 +23,7 @@ from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
 from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import Absence
-from ..recorded.seeds import FURTHER, SELDOM, often
+from ..recorded.seeds import SELDOM, often
 from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
 from .adversary.hiding import EQUAL, FIRST_VALUES, Secret, apart, counted, every_secret, free_draws, not_fresh, shown_always
@@ -66,12 +66,21 @@ class Attempt:
 
     case: Case
     within: Inside
-    worst: Absence
-    first: History
     moves: Shifts
     each: Shifts
     sampled: tuple[int, ...] = ()
     projections: bool = True
+
+    @property
+    def first(self) -> History:
+        """The run that the others repeat."""
+        return self.within.run
+
+    @property
+    def worst(self) -> Absence:
+        """The world without the secret."""
+        assert self.within.worst is not None
+        return self.within.worst
 
     @cached_property
     def shifts(self) -> Shifts:
@@ -81,7 +90,7 @@ class Attempt:
     @cached_property
     def secrets(self) -> list[Secret]:
         """Every secret that was tried, with its moves and the part of them that counts."""
-        return every_secret(self.first, self.within, self.case.claim.unit, self.each)
+        return every_secret(self.within, self.case.claim.unit, self.each)
 
     @cached_property
     def whole(self) -> float:
@@ -169,7 +178,7 @@ def often_without_noise(
         except Departed:
             return False
 
-    return often(attempt.case.claim.delta, map(shown, FURTHER))
+    return often(attempt.case.claim.delta, shown)
 
 
 def noise_used_twice(attempt: Attempt) -> Bound | None:
@@ -189,8 +198,14 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
         shares = f"entries of the value at {wide.line} share a number drawn at {wide.draw.line} and move by different amounts"
         why = f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed"
         return fails(FRESH.what, f"{why}; {FIRST_VALUES}")
-    twice = next((why for _, _, shifts in attempt.secrets if (why := apart(first, within, shifts))), "")
+    twice = next((why for _, _, shifts in attempt.secrets if (why := apart(within, shifts))), "")
     return fails(FRESH.what, twice) if twice else None
+
+
+def ruled_out(attempt: Attempt) -> Bound | None:
+    """The bound 0 or infinity that stands before any cost is computed; None if the cost decides."""
+    checks = release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law
+    return next((bound for check in checks if (bound := check(attempt)) is not None), None)
 
 
 def unknown_law(attempt: Attempt) -> Bound | None:
@@ -228,16 +243,16 @@ def not_excluded(within: Inside) -> str:
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or within.apart
 
 
-def used(first: History, within: Inside) -> Shifts:
+def used(within: Inside) -> Shifts:
     """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
 
     If the run has at most EACH mechanisms, `within` already has these zeros. Otherwise this function tests the mechanisms that
     move: one by one if there are at most EACH of them, else together.
     """
     moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
-    if len(first.mechanisms) <= EACH:
+    if len(within.mechanisms) <= EACH:
         return within.shifts
-    unused = idle(first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
+    unused = idle(within.run, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 

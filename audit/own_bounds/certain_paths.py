@@ -30,13 +30,14 @@ from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_valu
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Play
 from ..recorded.secrets.worlds import Absence, alone
-from ..recorded.seeds import FURTHER, RARE, often
+from ..recorded.seeds import RARE, often
 from ..recorded.study import History, Study
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
 from .released_sums import RUNS, Sum, determined, only_through, released_sums
 
 Mask = NDArray[np.bool_]
+SumsOf = Callable[[History], Sequence[Sum]]
 
 TRIED = 4  # largest number of secrets
 READ = 8  # largest number of mechanisms of which it is tested one by one whether an array reads them
@@ -165,28 +166,29 @@ def first_path(case: Case, within: Inside) -> Path | None:
     if not cells or not within.across:
         return None
     sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
-    for absent in islice(tried(within, cells), TRIED):
-        with suppress(Departed):
-            if (found := certain(first, absent, cells, sums_of, case.claim.delta)) is not None:
-                return found
-    return None
+    return first_certain(first, tried(within, cells), cells, sums_of, case.claim.delta)
 
 
 def from_fixed_draws(first: History, secrets: Iterable[Absence], delta: float) -> Bound | None:
     """An infinite bound, if the run has no mechanism, and one of a few secrets changes a released array that no draw changes but
     those that are the same in each run; None if this is shown of none. delta: that of the claim.
     """
-    cells = tuple(first.play.cells)
+    found = first_certain(first, secrets, tuple(first.play.cells), lambda _: (), delta)
+    return None if found is None else exact(np.inf, str(found), PATHS, found.conditions)
+
+
+def first_certain(
+    first: History, secrets: Iterable[Absence], cells: Sequence[Cell], sums_of: SumsOf, delta: float
+) -> Path | None:
+    """As `certain`, for the first of these secrets that changes entries; at most TRIED are tried."""
     for absent in islice(secrets, TRIED):
         with suppress(Departed):
-            if (found := certain(first, absent, cells, lambda _: (), delta)) is not None:
-                return exact(np.inf, str(found), PATHS, found.conditions)
+            if (found := certain(first, absent, cells, sums_of, delta)) is not None:
+                return found
     return None
 
 
-def certain(
-    first: History, absent: Absence, cells: Sequence[Cell], sums_of: Callable[[History], Sequence[Sum]], delta: float
-) -> Path | None:
+def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: SumsOf, delta: float) -> Path | None:
     """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
     that other arrays of a run show. delta: that of the claim. Raises Departed if a run cannot be repeated.
 
@@ -203,7 +205,7 @@ def certain(
         more = another(first, absent, cell, delta) if entries.any() else None
         if more is None:
             continue
-        if delta > RARE and not often(delta, (changes(first.study, absent, cell, number) for number in FURTHER)):
+        if delta > RARE and not often(delta, partial(changes, first.study, absent, cell)):
             continue
         second, others = more
         beside = shown_by((first, *runs, second, *others), read_by(first, cell, entries))
@@ -270,7 +272,7 @@ def tried(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
             return any(differing(*runs, cell, absent).any() for cell in cells)
         return False
 
-    yield from alone(dict.fromkeys(filter(None, (*within.across, within.worst, *within.others))), changes)
+    yield from alone(dict.fromkeys((*within.across, *within.secrets)), changes)
 
 
 def always_steady(

@@ -91,8 +91,8 @@ def divided(within: Inside, arrays: Collection[str]) -> Iterator[tuple[Absence, 
     ]
     if not pairs or len(first.mechanisms) != len((second := history(first.study, 1)).mechanisms):
         return
-    secrets = dict.fromkeys(filter(None, (*within.across, within.worst, *within.others)))
-    for absent in islice((a for a in secrets if a.among.size == 1 and not a.half), TRIED):
+    secrets = dict.fromkeys((*within.across, *within.secrets))
+    for absent in islice((a for a in secrets if a.is_single), TRIED):
         with suppress(Incomparable):
             runs, others = both(first, absent), both(second, absent)
             for i, cell in pairs:

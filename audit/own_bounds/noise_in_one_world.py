@@ -182,7 +182,7 @@ def tried_worlds(made: Study, unit: Unit) -> Iterator[tuple[Graph, Callable[[Wor
     function that gives the worlds that differ from it by one secret: the small graph of unusual nodes, the graphs of
     `among_equals`, and those of `chains` until SECONDS have passed. Yields none for a program, or if runs do not repeat.
     """
-    if made.doubts or isinstance(made.model, RunsElsewhere):
+    if made.doubt or isinstance(made.model, RunsElsewhere):
         return
     graph = made.whole.graph
     most = public_bound(made.model, graph)

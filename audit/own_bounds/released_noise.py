@@ -8,11 +8,13 @@ the distribution.
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 
 import dp_accounting as dp
 from scipy.optimize import brentq
 
 from ...accounting.checks.conditions import LEVEL, Condition, most_telling, proved
+from ...accounting.claim import Claim
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting, unknown
@@ -85,11 +87,11 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     """
     case, found = setting.case, recorded(setting).examination
     doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
-    if not found.faults and "" not in doubts:
+    if not found.fault and "" not in doubts:
         doubts = {**shown_past(setting), **doubts}
-    if found.faults:
-        certain = exact(math.inf, found.faults[0], PATHS, SEEDED if NO_SEED in found.faults[0] else UNCOVERED)
-        return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
+    if found.fault:
+        certain = exact(math.inf, found.fault, PATHS, SEEDED if NO_SEED in found.fault else UNCOVERED)
+        return Outcome(NAME, (certain,), {}, found.fault, offered(case.model))
     doubts |= {array: why for array, why in (bare or {}).items() if array not in {*doubts, *found.noisy}}
     if not found.laws and not found.doubts and (why := uncounted(setting, found)):
         doubts |= {array: why for array in offered(case.model) if array not in doubts}
@@ -105,7 +107,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
         held = Bound(0.0, LEVEL, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "recorded draws", NAME)
         bounds.append(resting(held, LAW, REPEATED))
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
-    if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
+    if judged and not bounds[0].refuted and (failed := known_noise(found.study, case.claim)):
         doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
     where = EVERYWHERE if not moved_on_the_graph(case, found) else "by one factor" if len(found.noisy) > 1 else ANYWHERE
@@ -123,14 +125,12 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     return Outcome(NAME, tuple(bounds), {}, summary, offered(case.model), covers=covers)
 
 
-def known_noise(case: Case, made: Study) -> Condition | None:
+@lru_cache(maxsize=8)
+def known_noise(made: Study, claim: Claim) -> Condition | None:
     """The condition that fails if a draw may switch the noise off, or tells the noise; None if neither is found."""
-    claim = case.claim
-    if claim not in made.known:
-        switch = switched(made, claim)
-        why = switch or seeded(made)
-        made.known[claim] = Condition(STEADY if switch else UNTOLD, "failed", why) if why else None
-    return made.known[claim]
+    if why := switched(made, claim):
+        return Condition(STEADY, "failed", why)
+    return Condition(UNTOLD, "failed", why) if (why := seeded(made)) else None
 
 
 def shown_past(setting: Setting) -> dict[str, str]:
@@ -249,7 +249,7 @@ def uncovered(made: Study, doubts: Iterable[str]) -> tuple[Condition, ...]:
     show that a run repeats.
     """
     failed = Condition(COVERED, "failed", most_telling(doubts))
-    return (failed,) if made.doubts else (REPEATED, failed)
+    return (failed,) if made.doubt else (REPEATED, failed)
 
 
 def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tuple[Condition, ...]:

@@ -42,11 +42,8 @@ from .attempt import (
     Attempt,
     detected,
     far,
-    noise_not_followed,
-    noise_used_twice,
     not_excluded,
-    release_of_noisy_values,
-    stale_noise,
+    ruled_out,
 )
 from .noise_law import law_of
 from .other_runs import SCALES, STEADY, TAIL, at_telling_value
@@ -149,13 +146,12 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
         others = [moves_in(another(first, number), steps) for number in OTHERS]
         differs = any(not np.allclose(moves, others[0], rtol=EQUAL, atol=NOTHING) for moves in others[1:])
         again = replace(within, worst=absent, shifts=shifts)
-        attempt = Attempt(case, again, absent, first, shifts, shifts, tuple(chain.from_iterable(draws)))
-        for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice):
-            if (bound := check(attempt)) is not None:
-                return bound
+        attempt = Attempt(case, again, shifts, shifts, tuple(chain.from_iterable(draws)))
+        if (bound := ruled_out(attempt)) is not None:
+            return bound
         runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, shifts, case.claim.delta))]
         weights = [at for at, draw in enumerate(first.play.draws) if draw.weights]  # other seeds have others: see `runs`
-        return concluded(attempt, steps, runs, hidden(first, again, differs, (*attempt.sampled, *weights)) or "")
+        return concluded(attempt, steps, runs, hidden(again, differs, (*attempt.sampled, *weights)) or "")
     except (NoSamples, Departed) as reason:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
@@ -200,8 +196,7 @@ def farthest_node(
     read it. How far counts in the run and in those of `telling`, because noise that tells much about a node may train the model
     so well on it that its gradient vanishes. Raises NoSamples, Incomparable.
     """
-    singles = (a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half)
-    some = [a for a in singles if first.study.whole.graph.train[a.among[0]]][:NODES]
+    some = [a for a in within.secrets if a.is_single and first.study.whole.graph.train[a.among[0]]][:NODES]
     inside = next((unit for a in some if (unit := inside_at(first, a, draws)) is not None), None)
     if inside is None:
         raise NoSamples("no number of a node in these draws keeps the node out of a sum")
@@ -336,7 +331,7 @@ def rate_of(first: History, coins: Coins, wanted: float | None, reads: Callable[
 def another(first: History, number: int) -> History:
     """A run with another seed. Raises NoSamples if it has other mechanisms."""
     other = history(first.study, number)
-    if [m.line for m in other.mechanisms] != [m.line for m in first.mechanisms]:
+    if other.lines != first.lines:
         raise NoSamples("another seed runs other mechanisms")
     return other
 
@@ -391,7 +386,7 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     elif most > claim.epsilon * (1 + EQUAL) and proven <= claim.epsilon:
         why = f"the steps cost {most:.3g} in one run, and {proven:.3g} with the smallest move of each step in {len(runs)} runs"
         conditions = (*conditions, Condition(STEADY, "failed", why))
-    elif failed := known_noise(case, first.study):
+    elif failed := known_noise(first.study, claim):
         conditions = (*conditions, failed)
     bound = exact(proven, described(steps, least, first), THEOREM, conditions)
     if bound.failed:

@@ -43,14 +43,10 @@ from .attempt import (
     described,
     detected,
     granted_to,
-    noise_not_followed,
-    noise_used_twice,
     not_excluded,
     nothing_moves,
     parts_of_release,
-    release_of_noisy_values,
-    stale_noise,
-    unknown_law,
+    ruled_out,
     used,
 )
 from .noise_law import law_of
@@ -108,7 +104,7 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     """
     bound, where = on_graph_or_small(case, within, projections)
     moved = (part for part in within.elsewhere if part.worst is not None)
-    costs = {part: math.inf if apart(part.run, part, part.shifts) else part.cost(case.claim.delta) for part in moved}
+    costs = {part: math.inf if apart(part, part.shifts) else part.cost(case.claim.delta) for part in moved}
     costly = sorted(costs, key=costs.__getitem__, reverse=True)
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
@@ -135,7 +131,7 @@ def draws_may_hide(within: Inside) -> bool:
     try:
         if within.worst is None or not moving(within.run, within.shifts):
             return bool(free_draws(within.run))
-        return hidden(within.run, within, differs=True) is not None
+        return hidden(within, differs=True) is not None
     except Departed:
         return True
 
@@ -224,12 +220,10 @@ def from_secret(case: Case, within: Inside, projections: bool) -> tuple[Bound, f
     """
     if within.worst is None:
         return nothing_moves(within), 0.0
-    first = within.run
-    moves = used(first, within)
-    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves), projections=projections)
-    for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
-        if (bound := check(attempt)) is not None:
-            return bound, math.inf if math.isinf(bound.epsilon) else 0.0
+    moves = used(within)
+    attempt = Attempt(case, within, moves, granted(case, within.run, moves), projections=projections)
+    if (bound := ruled_out(attempt)) is not None:
+        return bound, math.inf if math.isinf(bound.epsilon) else 0.0
     bound = concluded(attempt, least_cost(attempt))
     return (from_part(attempt) if bound.failed else None) or bound, attempt.whole
 
@@ -273,7 +267,7 @@ def least_cost(attempt: Attempt) -> Cost:
         differs = grown(first, attempt.worst.secret, attempt.shifts, moved) is not None
         if differs and any(draw.weights for draw in first.play.draws):
             again = min(again, *(in_another_run(attempt, number)[1] for number in OTHERS))
-        reason = hidden(first, attempt.within, differs) or ""
+        reason = hidden(attempt.within, differs) or ""
         if masks := bool(reason) and max(whole, again) <= claim:
             of_worst, of_others = with_other_masks(attempt)
             again = min(again, of_worst)
@@ -309,7 +303,7 @@ def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:
     lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
     if lines != others:
         raise Incomparable("another seed runs other mechanisms")
-    moved = moved_in(first, other, attempt.within, attempt.each)
+    moved = moved_in(attempt.within, other, attempt.each)
     return moved, cost(other.mechanisms, moved, attempt.case.claim.delta)
 
 
@@ -319,7 +313,7 @@ def with_other_masks(attempt: Attempt) -> tuple[float, float]:
     """
     if why := other_noise(attempt.first):
         raise Incomparable(why)
-    secrets = [attempt.worst, *attempt.within.others[:AGAIN]]
+    secrets = attempt.within.secrets[: 1 + AGAIN]
     costs = [
         [in_another_run(replace(attempt, within=replace(attempt.within, worst=absent)), number)[1] for absent in secrets]
         for number in OTHERS
@@ -330,7 +324,7 @@ def with_other_masks(attempt: Attempt) -> tuple[float, float]:
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
     case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
-    reason = compared_only(first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(first, within, shifts)
+    reason = compared_only(first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(within, shifts)
     if reason:
         return replace(found, reason=reason)
     if seen := in_every_run(attempt, found, linear(within)):
@@ -386,7 +380,7 @@ def adding_up(attempt: Attempt, found: Cost) -> Cost:
     if found.epsilon <= claim.epsilon:
         return found
     measure = found.directions.cost if found.directions else cost
-    share = least_share(attempt.first, attempt.within, attempt.each, claim.delta, measure)
+    share = least_share(attempt.within, attempt.each, claim.delta, measure)
     return replace(found, epsilon=share * found.epsilon, reason="" if share * found.epsilon > claim.epsilon else DEPENDS)
 
 
@@ -434,9 +428,9 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         return bound
     if why := left_out(first.mechanisms, found.shifts):
         return without_reach(bound, Condition(COUNTED, "failed", why))
-    if failed := known_noise(attempt.case, first.study):
+    if failed := known_noise(first.study, claim):
         return without_reach(bound, failed)
-    if why := changed_by_noise(first, within, claim, attempt.each, attempt.cost(found.shifts)):
+    if why := changed_by_noise(within, claim, attempt.each, attempt.cost(found.shifts)):
         return without_reach(bound, Condition(STEADY, "failed", why))
     return bound
 

@@ -29,7 +29,7 @@ def in_other_runs(known: Inside, claim: Claim, key: Key) -> Iterator[Inside]:
     bar, does so in few runs only, and in more runs without many secrets than without one. Yields nothing if the first run shows
     such a path.
     """
-    secrets = [absent for absent in known.secrets if absent.among.size == 1 and absent.base is None and not absent.half]
+    secrets = [absent for absent in known.secrets if absent.is_single and absent.base is None]
     if not secrets or known.past:
         return
     many = list(chain.from_iterable(without_many(known.run.study.whole, claim.unit, key.fold("further"))))

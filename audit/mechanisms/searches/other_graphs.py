@@ -48,10 +48,10 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
     """
     made = recorded_as(like, graph, key)
     first = history(made, 0)
-    if not made.doubts and not_known(first) is None and (public := same_for_all_seeds(first)):
+    if not made.doubt and not_known(first) is None and (public := same_for_all_seeds(first)):
         known = history(with_weights(made, public), 0)
         first = known if not_known(known) is None else first
-    if made.doubts or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
+    if made.doubt or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
         return None
     if made.closely and not added_later(first):
         return None

@@ -224,12 +224,13 @@ def with_sums(first: History, within: Inside) -> History:
     return replace(first, mechanisms=tuple(mechanisms))
 
 
-def behind(first: History, within: Inside, shifts: Shifts) -> str:
+def behind(within: Inside, shifts: Shifts) -> str:
     """Why the noise at a later place may hide what the secret moves, or data that is added later may cancel it; "" if some array
     without a path past the noise shows the noisy values.
     """
     if not within.past:
         return ""
+    first = within.run
     for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)):
         if m.size(by) <= NOTHING:
             continue

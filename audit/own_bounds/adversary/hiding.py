@@ -53,14 +53,14 @@ MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added
 Secret = tuple[Absence, Shifts, Shifts]  # the world without it, its moves, and the moves that the run reads
 
 
-def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> list[Secret]:
+def every_secret(within: Inside, unit: Unit, worst: Shifts) -> list[Secret]:
     """The secrets that are tried, the worst one first.
 
     Only the worst secret is listed if all noise is fresh: then no other secret can show more. worst: the moves of the worst
     secret that count. Reports count for the worst secret only.
     """
     assert within.worst is not None
-    found = [(within.worst, within.shifts, worst)]
+    first, found = within.run, [(within.worst, within.shifts, worst)]
     reused = within.again or within.shared or any(m.shared or m.mirrored for m in first.mechanisms)
     if not reused and not first.noise & first.study.constant:
         return found
@@ -86,7 +86,7 @@ def moves_of_each(first: History, unit: Unit) -> tuple[tuple[Absence, Shifts], .
     return tuple(found)
 
 
-def apart(first: History, within: Inside, shifts: Shifts) -> str:
+def apart(within: Inside, shifts: Shifts) -> str:
     """Why two mechanisms with the same noise have no cost: the secret moves them by different amounts; "" if it moves all such
     mechanisms alike.
     """
@@ -94,7 +94,7 @@ def apart(first: History, within: Inside, shifts: Shifts) -> str:
         with np.errstate(invalid="ignore"):  # infinite moves, see `Mechanism.over`
             gap = np.nan_to_num(shifts[i] - shifts[j], posinf=np.inf)
         if np.abs(gap).max(initial=0) > 10 * NOTHING:
-            both = f"the value at {first.mechanisms[i].line} has the noise of another value, and a secret moves them differently"
+            both = f"the value at {within.mechanisms[i].line} has the noise of another value, and a secret moves them differently"
             return f"{both}; the recorder does not know what the release shows of both, so it computes no cost"
     return ""
 
@@ -183,7 +183,7 @@ def linear_term(run: History, j: int, i: int) -> bool:
     return any(after is None or not np.array_equal(after.mechanisms[i].clean, other.clean) for after in runs)
 
 
-def hidden(first: History, within: Inside, differs: bool, accounted: Collection[int] = ()) -> str | None:
+def hidden(within: Inside, differs: bool, accounted: Collection[int] = ()) -> str | None:
     """Why a draw that is not noise may hide the move, or None if no draw does.
 
     A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
@@ -192,13 +192,14 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
     far a secret moves a gradient: the adversary sees them, and the caller counts the smallest move of several runs. differs:
     whether the move has another size with another seed. accounted: the positions of draws whose effect is accounted for.
     """
+    first = within.run
     free = [at for at in free_draws(first) if at not in accounted]
     moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
         known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms, within.idle)
         why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
         return None if known else why
-    least = smallest(first, within)
+    least = smallest(within)
     uniform = [at for at in free if first.play.draws[at].law in MASKS and not first.play.draws[at].weights]
     masks = [at for at in uniform if first.play.draws[at].values.size >= least]
     if masks and not alike(first, rerun(first, {}, redrawn(first, masks)).play):
@@ -282,9 +283,9 @@ def shown_always(first: History, moves: Shifts, sampled: Collection[int] = ()) -
     return cells, ""
 
 
-def smallest(run: History, within: Inside) -> int:
+def smallest(within: Inside) -> int:
     """The number of entries of the smallest mechanism that the worst secret moves; 0 if it moves none."""
-    moved = (m.noisy.size for m, by in zip(run.mechanisms, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
+    moved = (m.noisy.size for m, by in zip(within.mechanisms, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
     return min(moved, default=0)
 
 

@@ -52,6 +52,11 @@ class Absence:
     fewer: Callable[[NDArray[np.int64]], Absence] | None = None
     base: Absence | None = None
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it lacks one secret, of which whole moves are known."""
+        return self.among.size == 1 and not self.half
+
     def single(self, moves: Callable[[Absence], bool]) -> Absence | None:
         """A world that lacks one of the secrets and for which `moves` returns True, found by halving; None if the search finds
         none. It lacks this secret alone if each half that is searched moves alone; else it has a `base`.
@@ -101,7 +106,7 @@ def alone(worlds: Iterable[Absence], changes: Callable[[Absence], bool]) -> Iter
     for; worlds of which only half of a move is known are left out.
     """
     found = (absent if absent.among.size == 1 else absent.single(changes) for absent in worlds)
-    yield from (one for one in found if one is not None and one.among.size == 1 and not one.half)
+    yield from (one for one in found if one is not None and one.is_single)
 
 
 def single_secrets(
