@@ -22,6 +22,8 @@ from ..recorded.study import History, Shifts, Study, on_its_base, same, unreplac
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import same_size
 
+FULL = "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
+
 
 class Incomparable(Departed):
     """A run without a secret cannot be compared with the run that it repeats; the message says why."""
@@ -56,7 +58,9 @@ def history(made: Study, number: int) -> History:
             raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
         text = f"the recorder's arrays end the training: {raised(fault)}"
         return History(made, worlds, dataclasses.replace(made.base, notes=(text,)), ())
-    return History(made, worlds, played, tuple(recorded.found), bool(recorded.space))
+    if not recorded.space:
+        played = dataclasses.replace(played, notes=(*played.notes, FULL))
+    return History(made, worlds, played, tuple(recorded.found))
 
 
 def draws_nothing(model: Model, worlds: Worlds) -> bool:

@@ -18,7 +18,7 @@ from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import Absence, single_secrets, without_many, without_one
-from ..recorded.study import History, Shifts, Study
+from ..recorded.study import History, Shifts, Study, same
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved, without
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
@@ -244,12 +244,8 @@ def not_known(first: History) -> str | None:
     """Why the mechanisms of the run are not known; "" if it has none, and None if they are known."""
     if first.play.notes:
         return first.play.notes[0]
-    cells = first.study.base.cells
-    same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
-    if not same:
+    if not same(first.study.base, first.play):
         return "recording the mechanisms within a run changes its release"
-    if not first.complete:
-        return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
     return None if first.mechanisms else ""
 
 

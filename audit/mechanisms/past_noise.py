@@ -14,7 +14,7 @@ from .reading import EACH, differing, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
 
 
-def changed(first: History, absent: Absence, after: Play, known: Collection[str]) -> dict[str, str]:
+def changed(first: History, absent: Absence, after: Play, known: Collection[str] = ()) -> dict[str, str]:
     """The arrays that differ without the secret although every noisy value is the same, each with a sentence. The arrays `known`
     are left out.
     """

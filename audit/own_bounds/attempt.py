@@ -35,6 +35,7 @@ from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 NO_PATH = "no path leads past the noise"
 APART = "the other arrays are left out of the release"
 SCALE = "the scale of the noise"
+ASSUMED = "proofs by composition assume this adversary; one who sees less may learn less"
 PERHAPS = " (perhaps only as an inconclusive verdict)"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
@@ -51,9 +52,7 @@ MASKS = Condition(
 )
 
 
-OF_MAXIMA = {
-    "gumbel": ", unless the run uses it only to pick the largest value, by `argmax` over the last axis"
-}  # law -> exception
+OF_MAXIMA = ", unless the run uses it only to pick the largest value, by `argmax` over the last axis"
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def granted_to(first: History) -> Condition:
     weights = all(draw.weights for draw in free)
     kind = "are drawn as initial weights" if weights else "are no noise, such as initial weights"
     sees = "for an adversary who sees the noisy value of each mechanism" + f", and the random numbers that {kind}" * bool(free)
-    return Condition(sees, "granted", "proofs by composition assume this adversary; one who sees less may learn less")
+    return Condition(sees, "granted", ASSUMED)
 
 
 @lru_cache(maxsize=8)
@@ -214,7 +213,7 @@ def unknown_law(attempt: Attempt) -> Bound | None:
     if strange is None:
         return None
     why = f"the tool does not compute the cost of {strange.law} noise, which is added at {strange.line}"
-    return fails("the cost of the noise is known", f"{why}{OF_MAXIMA.get(strange.law, '')}")
+    return fails("the cost of the noise is known", why + OF_MAXIMA * (strange.law == "gumbel"))
 
 
 def constant_noise(within: Inside) -> str:

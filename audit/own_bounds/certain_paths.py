@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,13 @@ from ..mechanisms.absence import Incomparable, both, history, kept, run_on_its_b
 from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
-from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
+from ..mechanisms.reading import drawn_again, near_and_far, rerun
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Play
 from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.seeds import RARE, often
 from ..recorded.study import History, Study
+from .attempt import ASSUMED
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
 from .released_sums import RUNS, Sum, determined, only_through, released_sums
@@ -57,11 +58,7 @@ IN_SUMS = Condition(
     f"noisy values were changed {RUNS} times so that the sums stayed the same, in two runs; so did these entries, in both worlds",
 )
 DETERMINED = Condition(IN_SUMS.what, "checked", "so many different sums are released that they determine every noisy value")
-STARTED = Condition(
-    "for an adversary who sees the random numbers that are drawn as initial weights",
-    "granted",
-    "proofs by composition assume this adversary; one who sees less may learn less",
-)
+STARTED = Condition("for an adversary who sees the random numbers that are drawn as initial weights", "granted", ASSUMED)
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
 MORE = range(1, 25)  # numbers of the runs with other seeds in which a secret may change an array, if delta is at most SMALL
 SMALL = 1e-3
@@ -330,7 +327,7 @@ def read_by(first: History, cell: Cell, entries: Mask) -> list[int] | None:
     """The mechanisms whose noisy values some entries of a cell depend on; None if there are too many mechanisms to test each."""
 
     def reads(some: Sequence[int]) -> bool:
-        runs = chain(with_other_values(first, some), far_across(first, some))
+        runs = near_and_far(first, some)
         return any(run is None or not unchanged(first.play, run.play, cell, entries) for run in runs)
 
     places = range(len(first.mechanisms))

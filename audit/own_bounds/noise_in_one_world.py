@@ -33,7 +33,7 @@ from ..key import Key
 from ..mechanisms.absence import both, changed_without, history, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
-from ..mechanisms.reading import drawn_again, far_across, many_values, with_other_values
+from ..mechanisms.reading import drawn_again, many_values, near_and_far
 from ..recorded.playing import Cell, Diverged, Play, play
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import chains
@@ -375,7 +375,7 @@ def with_others(run: History) -> Iterator[Play]:
     Raises Diverged if the training ends with them.
     """
     places = [i for i, m in enumerate(run.mechanisms) if not m.shared]
-    for again in chain(with_other_values(run, places), far_across(run, places)) if places else ():
+    for again in near_and_far(run, places) if places else ():
         if again is None:
             raise Diverged("other noisy values end the training")
         yield again.play

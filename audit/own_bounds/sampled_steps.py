@@ -28,6 +28,7 @@ from ..mechanisms.absence import history, kept, moved, sizes_between
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
+from ..recorded.playing import with_numbers
 from ..recorded.secrets.one_by_one import farthest_alone
 from ..recorded.secrets.worlds import UNUSUAL, Absence, outliers, without_nodes
 from ..recorded.study import History, Shifts
@@ -96,15 +97,14 @@ class Coins:
 
     def script(self, first: History, units: Sequence[float]) -> list[Draw]:
         """The draws of a run with other coins. units: one for each coin."""
-        draws = list(first.play.draws)
+        new = {}
         for at, unit in ((at, unit) for same, unit in zip(self.draws, units, strict=True) for at in same):
-            draw = draws[at]
-            values = draw.values.copy()
+            draw = first.play.draws[at]
+            new[at] = draw.values.copy()
             low, high = (0.0, 1.0) if draw.among else (draw.lowest, draw.top)
             place = self.node if draw.nodes is None else np.searchsorted(draw.nodes, self.node)
-            values.reshape(-1)[place] = low + (high - low) * unit
-            draws[at] = replace(draw, values=values)
-        return draws
+            new[at].reshape(-1)[place] = low + (high - low) * unit
+        return with_numbers(first.play.draws, new)
 
     def all(self, unit: float) -> list[float]:
         return [unit] * len(self.draws)
@@ -221,9 +221,8 @@ def in_all_steps(first: History, draws: tuple[tuple[int, ...], ...], inside: flo
     """The training nodes that move the run farthest if all steps read all nodes, see `farthest_alone`; none if the model fails or
     departs from the run then.
     """
-    script, whole = list(first.play.draws), first.study.whole
-    for at in chain(*draws):
-        script[at] = replace(script[at], values=np.full_like(script[at].values, inside))
+    known, whole = first.play.draws, first.study.whole
+    script = with_numbers(known, {at: np.full_like(known[at].values, inside) for at in chain(*draws)})
     try:
         every = rerun(first, {}, script)
     except Departed:

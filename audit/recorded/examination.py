@@ -28,7 +28,7 @@ from ..key import Key
 from .common_noise import Common, common, reweighted
 from .forcing import Forced, forced
 from .paths import certificate, changed, seeded
-from .playing import Diverged, play, rounding, same_numbers, same_rows, small_moves
+from .playing import Diverged, play, same_numbers, same_rows, small_moves
 from .reuse import on_others_too, used_twice
 from .secrets.matchings import loudest
 from .secrets.one_by_one import farthest_alone
@@ -429,11 +429,7 @@ def resized(made: Study, absent: Absence, other: Forced) -> str | None:
             after = play(made.model, absent.worlds, made.shifted(shifts), made.base.draws).cells[source.cell]
         except Diverged as line:
             return f"the noise on {source.cell} could not be tested in a world that differs by {absent.secret} ({line})"
-        before = other.play.cells[source.cell]
-        expected = before + source.factor * laid_out(change, before.shape, source.across)
-        if (
-            np.abs(after - expected)[source.noised] > 10 * rounding(np.maximum(np.abs(before), np.abs(after)))[source.noised]
-        ).any():
+        if not source.moves_by(change, other.play.cells[source.cell], after):
             return f"{absent.secret} changes the size of the noise on {source.cell}"
     return None
 

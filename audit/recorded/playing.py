@@ -163,6 +163,11 @@ def marked(draws: Sequence[Draw], places: Collection[int]) -> list[Draw]:
     return [replace(draw, weights=draw.weights or at in places) for at, draw in enumerate(draws)]
 
 
+def with_numbers(draws: Sequence[Draw], new: Numbers) -> list[Draw]:
+    """The draws, of which some get other numbers. new: position of a draw -> its numbers."""
+    return [replace(draw, values=new[at]) if at in new else draw for at, draw in enumerate(draws)]
+
+
 def same_numbers(one: Draw, other: Draw) -> bool:
     """Whether two draws gave the same numbers at location 0 and scale 1, up to rounding. Data at their locations may round them
     differently, and so may another scale, such as a clipping norm that a run adapts.

@@ -56,15 +56,14 @@ ROUNDED = 4  # number of runs with other rounding errors of the noise; entries t
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run of the study's model. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory
-    limit. separate: whether repetitions may give different noisy values to `twins`.
+    """A run of the study's model. mechanisms: in order. separate: whether repetitions may give different noisy values to
+    `twins`.
     """
 
     study: Study
     worlds: Worlds
     play: Play
     mechanisms: tuple[Mechanism, ...]
-    complete: bool = True
     separate: bool = False
 
     @cached_property
@@ -117,6 +116,10 @@ class History:
         for at in places:
             lines.setdefault(self.play.draws[at].line, []).append(at)
         return lines
+
+    def drawn_at(self, places: Iterable[int]) -> str:
+        """The lines of code of the draws at these positions, each line once, in words."""
+        return ", ".join(self.by_line(places))
 
     def sizes(self, shifts: Shifts) -> tuple[float, ...]:
         """The size of the move of each clean value, see `Mechanism.size`."""

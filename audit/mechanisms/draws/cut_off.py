@@ -17,7 +17,7 @@ from ....models.recorder.mechanisms.mechanism import REPORT
 from ...key import Key
 from ...recorded.forcing import forced
 from ...recorded.laws import TAILED
-from ...recorded.playing import Cell, Play, left_in, play, rounding
+from ...recorded.playing import Cell, Play, left_in, play, rounding, with_numbers
 from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.study import History, Study
 from ..absence import history
@@ -135,7 +135,7 @@ def _scripts(made: Study, draws: Sequence[Draw], some: Sequence[int], delta: flo
             if at in some and first in new:
                 units = replace(draws[first], values=new[first]).units
                 new[at] = np.asarray(draws[at].loc + draws[at].scale * units, dtype=draws[at].values.dtype)
-        yield pattern, [replace(draw, values=new[at]) if at in new else draw for at, draw in enumerate(draws)]
+        yield pattern, with_numbers(draws, new)
 
 
 def _replaced(draw: Draw, pattern: Pattern, chance: float, seed: int) -> NDArray[Any]:
@@ -214,7 +214,7 @@ def _shown(made: Study, start: Play, absent: Absence) -> set[Cell]:
 
 def _constant(made: Study, start: Play, placed: Sequence[int]) -> set[Cell]:
     """The parts of the release with an entry that stays the same when all noise of the run `start` is doubled."""
-    doubled = [replace(d, values=_twice(d)) if at in placed and d.spread else d for at, d in enumerate(start.draws)]
+    doubled = with_numbers(start.draws, {at: _twice(start.draws[at]) for at in placed if start.draws[at].spread})
     after, found = play(made.model, made.whole, script=doubled), set()
     for s in (s for s in made.sources if start.draws[s.block.parts[0][0]].spread):
         numbers = start.cells[s.cell]

@@ -52,6 +52,6 @@ def in_further_runs(first: History, secrets: Sequence[Absence], delta: float, ma
             run = history(first.study, number)
             for absent in (*(many if number <= WITH_MANY else ()), *islice(each, min(EACH_RUN, len(secrets)))):
                 with suppress(Incomparable):
-                    if past := changed(run, absent, kept(run, absent).play, {}):
+                    if past := changed(run, absent, kept(run, absent).play):
                         return dataclasses.replace(without_secrets(run), past=past, across=(absent,))
     return None

@@ -65,7 +65,7 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
         return dataclasses.replace(found, silenced=(absent,) * silent, unmatched=(absent,) * (not silent))
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
-    past = changed(first, absent, after, {})
+    past = changed(first, absent, after)
     if seldom and not past and (rare := in_further_runs(first, [absent], claim.delta)) is not None:
         return rare
     if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:

@@ -116,7 +116,7 @@ def opened(first: History, secrets: Sequence[Absence], delta: float, until: floa
             chance = kind.chance(first, some, least)
             found = _with_noise(first, kind, some, least)
             if chance > delta and found is not None and _opens(found, absent):
-                past = changed(found, absent, kept(found, absent).play, {})
+                past = changed(found, absent, kept(found, absent).play)
                 text = f"; it does so where {kind.words(len(some), least)}, which has a probability of about {chance:.2g}"
                 return Opened(found, absent, {array: why + text for array, why in past.items()})
     return None

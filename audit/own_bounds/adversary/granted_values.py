@@ -15,7 +15,7 @@ from ....models.recorder.mechanisms.mechanism import REPORT, TWO_SIDED, Mechanis
 from ...case import Case
 from ...mechanisms.inside import Inside, moving
 from ...mechanisms.reading import EACH, alike, farthest, moved_by, repeated, with_other_values
-from ...mechanisms.relations import added_only, exchanged, proportional, same_release
+from ...mechanisms.relations import added_only, exchanged, proportional
 from ...mechanisms.shown.extremes import shown_at_an_end
 from ...mechanisms.shown.parts import shown_part, shown_together
 from ...mechanisms.shown.reported import shown
@@ -23,7 +23,7 @@ from ...mechanisms.shown.view import View
 from ...mechanisms.undone import CHARGED, SAMPLED, pays
 from ...recorded.laws import NOTHING
 from ...recorded.playing import Cell
-from ...recorded.study import History, Shifts
+from ...recorded.study import History, Shifts, close
 
 SAME = 1e-6  # relative tolerance between the costs of a report and of one for which the ledger charges
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
@@ -188,7 +188,7 @@ def in_any_order(first: History, shifts: Shifts) -> str:
             if np.array_equal(noisy, mechanism.noisy):  # as half of all orders of two rows are
                 noisy = np.roll(mechanism.noisy, 1, axis=axis)
             other = repeated(first, {i: replace(mechanism, noisy=noisy)})
-            if other is not None and same_release(first, other):
+            if other is not None and close(first.play, other.play):
                 return f"the run does not depend on the order of the noisy values at {mechanism.line}, as a sum or a shuffle"
     return ""
 

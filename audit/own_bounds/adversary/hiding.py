@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
@@ -27,13 +26,14 @@ from ...mechanisms.reading import (
     repeated,
     rerun,
     same_means,
+    unmoved,
     visible,
     with_other_entries,
     with_other_values,
 )
 from ...mechanisms.relations import added_only, averaged, in_full, parted, proportional
 from ...recorded.laws import NOTHING
-from ...recorded.playing import Cell
+from ...recorded.playing import Cell, with_numbers
 from ...recorded.secrets.worlds import Absence, without_one
 from ...recorded.study import CONTINUOUS, History, Shifts
 
@@ -196,31 +196,31 @@ def hidden(within: Inside, differs: bool, accounted: Collection[int] = ()) -> st
     free = [at for at in free_draws(first) if at not in accounted]
     moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
-        known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms, within.idle)
-        why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
+        known = same_means(first, rerun(first, {}, redrawn(first, free)), within.idle)
+        why = f"the draws at {first.drawn_at(free)} change the probabilities of the reports, so they may hide a secret"
         return None if known else why
     least = smallest(within)
     uniform = [at for at in free if first.play.draws[at].law in MASKS and not first.play.draws[at].weights]
     masks = [at for at in uniform if first.play.draws[at].values.size >= least]
     if masks and not alike(first, rerun(first, {}, redrawn(first, masks)).play):
         many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
-        return f"the draws at {lines(first, masks)} {many}"
+        return f"the draws at {first.drawn_at(masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     coins += compared(first, [at for at in free if first.play.draws[at].law in CONTINUOUS])
     numbers = [at for at in free if at not in coins and not first.play.draws[at].weights] if differs else []
     for number, script in enumerate(other_scripts(first, coins) if coins else ()):
         run = repeated(first, {}, script) if number else rerun(first, {}, script)
-        if run is not None and not same_means(first.mechanisms, run.mechanisms, within.idle):
+        if run is not None and not same_means(first, run, within.idle):
             some = [first.play.draws[at] for at in coins]
             dropped = any(draw.masks is not None or draw.values.ndim > 1 for draw in some)
             way = SAMPLES if charged(first.study.model.ledger).steps else DROPOUT if dropped else FIRST_VALUES
             changes = "change the value to which noise is added, as dropout, samples and shuffles do"
-            return f"the draws at {lines(first, coins)} {changes}; they may hide a secret; {way}"
-    if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms, within.idle):
+            return f"the draws at {first.drawn_at(coins)} {changes}; they may hide a secret; {way}"
+    if numbers and not same_means(first, (other := rerun(first, {}, redrawn(first, numbers))), within.idle):
         assert within.worst is not None
         moved = same_entries(first, within.shifts, without(other, within.worst)[1])
         if further := grown(first, within.worst.secret, within.shifts, moved):
-            return f"{further}; this size depends on the draws at {lines(first, numbers)}, which may hide the move"
+            return f"{further}; this size depends on the draws at {first.drawn_at(numbers)}, which may hide the move"
     return None
 
 
@@ -237,11 +237,6 @@ def other_noise(first: History) -> str:
     return ""
 
 
-def lines(first: History, draws: Sequence[int]) -> str:
-    """The lines of code of the draws at these positions, each line once, in words."""
-    return ", ".join(dict.fromkeys(first.play.draws[at].line for at in draws))
-
-
 def compared(first: History, numbers: Sequence[int]) -> list[int]:
     """The positions of the draws that act as coins: the run only compares their numbers with a threshold or with one another.
 
@@ -250,9 +245,9 @@ def compared(first: History, numbers: Sequence[int]) -> list[int]:
     """
 
     def only(some: Sequence[int]) -> bool:
-        script = [replace(d, values=d.values * (1 - NUDGE)) if at in some else d for at, d in enumerate(first.play.draws)]
-        other = rerun(first, {}, script)
-        return alike(first, other.play) and same_means(first.mechanisms, other.mechanisms)
+        draws = first.play.draws
+        smaller = with_numbers(draws, {at: draws[at].values * (1 - NUDGE) for at in some})
+        return unmoved(first, rerun(first, {}, smaller))
 
     if not numbers or only(numbers):
         return list(numbers)
@@ -276,10 +271,10 @@ def shown_always(first: History, moves: Shifts, sampled: Collection[int] = ()) -
     free = [at for at in draws if at not in weights and at not in sampled]
     cells = steady_cells(first, free, moves, tested)
     if len(cells) < len(first.play.cells) and not any(shown_in(first, moves, i, cells) for i in tested):
-        shuffles = f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do"
+        shuffles = f"the draws at {first.drawn_at(free)} reorder or choose the released values, as shuffles do"
         return (), f"{shuffles}; they may hide a secret"
     if not shown_with_other_weights(first, weights, moves, tested, cells):
-        return (), f"with other initial weights, drawn at {lines(first, weights)}, the release may not show the noisy values"
+        return (), f"with other initial weights, drawn at {first.drawn_at(weights)}, the release may not show the noisy values"
     return cells, ""
 
 

@@ -165,10 +165,7 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Absence,
     order = key.fold("some").generator().permutation(graph.edges.shape[1] if in_edges else graph.nodes)
     for share in (2, 10):
         some = np.sort(order[: order.size // share])
-        if in_edges:
-            yield (without_edges(whole, some),)
-        else:
-            yield (without_nodes(whole, unit, some),)
+        yield (lacking(whole, unit, some),)
 
 
 def without_one(
@@ -258,6 +255,11 @@ def with_other_rows(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random:
         return Absence(f"the absence of {name} with its features and labels", worlds, part, True, part, fewer)
 
     return fewer(nodes)
+
+
+def lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
+    """A world without these edges or nodes, or with other features of these nodes."""
+    return without_edges(whole, secrets) if unit in EDGES else without_nodes(whole, unit, secrets)
 
 
 def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "") -> Absence:
