@@ -75,19 +75,17 @@ def draws_nothing(model: Model, worlds: Worlds) -> bool:
     return not one.draws and not again.draws and same(one, again)
 
 
-def without(first: History, absent: Absence) -> tuple[Play, Shifts]:
-    """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value, see
-    `moved`.
-
-    Raises Incomparable if the run cannot be repeated in this way.
+def moves_without(first: History, absent: Absence) -> Shifts:
+    """How far each clean value moves without a secret, with every noisy value the same, see `moved`. Raises Incomparable if the
+    run cannot be repeated in this way.
     """
-    after = kept(first, absent)
-    return after.play, moved(first, absent, after)
+    return moved(first, absent, kept(first, absent))
 
 
 def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws: list[Draw] | None = None) -> History:
     """The repetition of a run without a secret, with every noisy value the same. again: finds the mechanisms of the repetition.
-    draws: by default those of the run. Raises Incomparable as `without`.
+    draws: by default those of the run. Raises Incomparable if the
+    run cannot be repeated in this way.
     """
     again = again or Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)

@@ -19,7 +19,7 @@ from ..key import Key
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import Absence, single_secrets, without_many, without_one
 from ..recorded.study import History, Shifts, Study, same
-from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved, without
+from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
@@ -195,7 +195,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     loud, searched = louder(first, many, claim.unit)
     for absent in tried(first, claim.unit, key, many, loud, seen, doubts):
         try:
-            after, shifts = without(first, absent)
+            after = kept(first, absent)
+            shifts = moved(first, absent, after)
         except Incomparable as departed:
             doubts.append(str(departed))
             if isinstance(departed, OtherNoise):
@@ -210,7 +211,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         trial = Trial(absent, shifts, first.sizes(counted), 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
-        if new := changed(first, absent, after, past):
+        if new := changed(first, absent, after.play, past):
             past |= new
             across.append(absent)
     steady = {i for i in range(len(first.mechanisms)) if not any(trial.each[i] for trial in trials)}

@@ -16,7 +16,7 @@ from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import multiple, several
 from ..case import Case, offered
-from ..mechanisms.absence import Incomparable, history, without
+from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
@@ -172,7 +172,7 @@ def often_without_noise(
             run = history(attempt.first.study, number)
             if [(m.line, m.clean.shape) for m in run.mechanisms] != same:
                 return False
-            moves = without(run, absent)[1]
+            moves = moves_without(run, absent)
             return any(True for _ in finds(run, attempt.within, moves, counted(run, attempt.within, moves)))
         except Departed:
             return False

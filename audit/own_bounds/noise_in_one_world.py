@@ -123,12 +123,12 @@ def still_entries(first: History, absent: Absence, cell: Cell, delta: float) -> 
     """
     here, there = both(first, absent)
     shown = absent.shown(here.play.cells[cell].shape)
-    return still_in(first, here, there, cell, shown, delta) or still_in(first, there, here, cell, shown, delta)
+    return still_in(here, there, cell, shown, delta) or still_in(there, here, cell, shown, delta)
 
 
-def still_in(first: History, still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
+def still_in(still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
     """As `still_entries`, if nothing random changes the entries in the world of `still`. shown: the entries that count."""
-    return moved_in_one(still, trained(first, still, RUNS), others(first, moved, delta), cell, shown, delta)
+    return moved_in_one(still, trained(still, RUNS), others(moved, delta), cell, shown, delta)
 
 
 def moved_in_one(
@@ -222,7 +222,7 @@ class OwnRuns:
     def of(cls, made: Study, world: Worlds) -> Self:
         whole = replace(world, seeds=made.whole.seeds)
         first = history(replace(made, whole=whole, others=(), histories=(), copies={}, constant=frozenset()), 0)
-        runs = tuple(trained(first, first, RUNS))
+        runs = tuple(trained(first, RUNS))
         draws = enumerate(zip(first.play.draws, *(run.draws for run in runs), strict=False))
         constant = frozenset(at for at, (draw, *others) in draws if all(constant_draw(draw, other) for other in others))
         return cls(replace(first, study=replace(first.study, base=first.play, constant=constant)), runs)
@@ -233,7 +233,7 @@ class OwnRuns:
         """
         if needed(delta, len(RUNS)) <= len(RUNS):
             return self.runs, len(RUNS)
-        return chain(self.runs, trained(self.first, self.first, SEEDS[len(RUNS) :])), len(SEEDS)
+        return chain(self.runs, trained(self.first, SEEDS[len(RUNS) :])), len(SEEDS)
 
 
 def fixed_in_one(here: OwnRuns, absent: Absence, delta: float, where: str) -> Bound | None:
@@ -278,7 +278,7 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
         for absent in part.silenced[:TRIED]:
             with suppress(Departed):
                 silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
-                if happening(*others(first, first, delta), delta, partial(differs, silent, absent, offered(case.model))):
+                if happening(*others(first, delta), delta, partial(differs, silent, absent, offered(case.model))):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
                     return exact(np.inf, text, PATHS, (REPEATED, SILENT, MOVED))
     return None
@@ -298,10 +298,10 @@ def happening(runs: Iterable[Play], count: int, delta: float, event: Callable[[P
     return found if len(found) == enough else []
 
 
-def others(first: History, world: History, delta: float) -> tuple[Iterator[Play], int]:
+def others(world: History, delta: float) -> tuple[Iterator[Play], int]:
     """The trainings with other seeds in which a rare event is looked for, in the world of a run, and their number."""
-    numbers = numbers_of_runs(first.study, delta)
-    return trained(first, world, numbers), len(numbers)
+    numbers = numbers_of_runs(world.study, delta)
+    return trained(world, numbers), len(numbers)
 
 
 def in_common(run: History) -> bool:
@@ -321,10 +321,10 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     if forced and not equal(same.play, cell, found):
         return False
     recorded = [other.play] * (forced and delta <= RARE)  # the nodes may have been found by this run
-    runs, count = others(first, other, delta)
+    runs, count = others(other, delta)
     if not happening(chain(recorded, runs), len(recorded) + count, delta, lambda run: not equal(run, cell, found, CLEAR)):
         return False
-    tests = chain(trained(first, same, RUNS), redrawn(same), with_others(same))
+    tests = chain(trained(same, RUNS), redrawn(same), with_others(same))
     return all(equal(run, cell, found) for run in tests) and not reached_elsewhere(same, cell, found)
 
 
@@ -348,11 +348,11 @@ def reached_elsewhere(run: History, cell: Cell, found: Copies) -> bool:
     return False
 
 
-def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[Play]:
+def trained(world: History, numbers: Iterable[int]) -> Iterator[Play]:
     """Trainings in the world of a run with other seeds, in which nothing is replaced."""
     for number in numbers:
         seeds = np.array([fold(int(s), "copies", number) % 2**64 for s in world.worlds.seeds], dtype=np.uint64)
-        yield play(first.study.model, replace(world.worlds, seeds=seeds))
+        yield play(world.study.model, replace(world.worlds, seeds=seeds))
 
 
 def redrawn(run: History, known: Collection[int] = ()) -> Iterator[Play]:

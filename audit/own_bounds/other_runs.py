@@ -21,7 +21,7 @@ from ...accounting.lower.bounds import Bound
 from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import several
-from ..mechanisms.absence import Incomparable, history, without
+from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import idle, repeated
 from ..recorded.laws import SLACK, cost
@@ -77,7 +77,7 @@ def changed_by_noise(within: Inside, claim: Claim, shifts: Shifts, counted: floa
         if read := set(unread) - idle(run, [[i] for i in unread]) if unread else set():
             for absent in within.secrets:
                 with suppress(Incomparable):
-                    moved = within.counted(without(run, absent)[1])
+                    moved = within.counted(moves_without(run, absent))
                     if (epsilon := cost(run.mechanisms, moved, claim.delta)) > claim.epsilon * (1 + EQUAL):
                         line = f"with other noise the run reads the noisy value at {first.mechanisms[min(read)].line}"
                         unlike = "which it does not read in the recorded run"
@@ -135,7 +135,7 @@ def moved_in(within: Inside, run: History, shifts: Shifts, still: Collection[int
     except in the mechanisms `still`. Raises Incomparable.
     """
     assert within.worst is not None
-    moves = without(run, within.worst)[1]
+    moves = moves_without(run, within.worst)
     same = same_entries(within.run, shifts, moves)
     return within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
 
@@ -154,7 +154,7 @@ def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: in
     for group in groups:
         if not group or len(first.mechanisms) < 2:
             continue
-        moves = without(run, absent)[1]
+        moves = moves_without(run, absent)
         instead |= {i: at_telling_value(run.mechanisms[i], moves[i], side) for i in group}
         other = repeated(first, instead)
         if other is None:
@@ -269,7 +269,7 @@ def sampled(attempt: Attempt, runs: int) -> Iterator[float]:
         try:
             run = history(attempt.first.study, number)
             same = run.lines == attempt.first.lines
-            yield log_ratio(run, attempt.within.counted(without(run, attempt.worst)[1])) if same else -math.inf
+            yield log_ratio(run, attempt.within.counted(moves_without(run, attempt.worst))) if same else -math.inf
         except Departed:
             yield -math.inf
 

@@ -158,24 +158,24 @@ def uncounted(setting: Setting, found: Examination) -> str:
     return f"the noise of {lines[0]} may hide nothing of a secret that happens to change nothing here" if lines else ""
 
 
-def mismatch(case: Case, found: Examination) -> str | None:
+def mismatch(case: Case, found: Examination) -> str:
     """Why the recorded noise contradicts the ledger, or why its trade-off curve is not known.
 
-    None if the noise agrees with the ledger, if the ledger is unknown but the curve is known, and if no noise was located.
+    "" if the noise agrees with the ledger, if the ledger is unknown but the curve is known, and if no noise was located.
     """
     ledger, laws = case.model.ledger, found.laws
     if not laws:
-        return None
+        return ""
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     unknown = f"the tool does not compute the cost of {', '.join(sorted(laws))} noise as the run uses it ({lines})"
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        return unknown if cost_of(found) is None else None
+        return unknown if cost_of(found) is None else ""
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
         return f"the ledger charges for {kind}, a mechanism that the recorder cannot recognise from its draws"
     if laws <= set(kinds):
-        return unknown if cost_of(found) is None else None
+        return unknown if cost_of(found) is None else ""
     charges = " or ".join(LAWS[name].charged for name in kinds)
     return f"the ledger charges for {charges} noise, and the run draws {', '.join(sorted(laws))} noise ({lines})"
 

@@ -106,9 +106,6 @@ class Coins:
             new[at].reshape(-1)[place] = low + (high - low) * unit
         return with_numbers(first.play.draws, new)
 
-    def all(self, unit: float) -> list[float]:
-        return [unit] * len(self.draws)
-
 
 @dataclass(frozen=True, eq=False)
 class Steps:
@@ -151,7 +148,7 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
             return bound
         runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, shifts, case.claim.delta))]
         weights = [at for at, draw in enumerate(first.play.draws) if draw.weights]  # other seeds have others: see `runs`
-        return concluded(attempt, steps, runs, hidden(again, differs, (*attempt.sampled, *weights)) or "")
+        return concluded(attempt, steps, runs, hidden(again, differs, (*attempt.sampled, *weights)))
     except (NoSamples, Departed) as reason:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
@@ -254,7 +251,7 @@ def moves_of(first: History, absent: Absence, gone: History, coins: Coins, *unit
     """How far the node moves each mechanism with these coins. gone: the run without the node. units: one for each draw of the
     coins, or one for all. Raises NoSamples if the release shows the coins although every noisy value is the same.
     """
-    script = coins.script(first, units if len(units) > 1 else coins.all(units[0]))
+    script = coins.script(first, units if len(units) > 1 else units * len(coins.draws))
     run = rerun(first, {}, script)
     if not alike(first, run.play):
         raise NoSamples(f"the release shows the coins of node {coins.node} although every noisy value is the same")

@@ -20,7 +20,7 @@ from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT
 from ...reports.rounding import several
 from ..case import EDGES, Case
-from ..mechanisms.absence import Incomparable, history, without
+from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
@@ -131,7 +131,7 @@ def draws_may_hide(within: Inside) -> bool:
     try:
         if within.worst is None or not moving(within.run, within.shifts):
             return bool(free_draws(within.run))
-        return hidden(within, differs=True) is not None
+        return bool(hidden(within, differs=True))
     except Departed:
         return True
 
@@ -165,7 +165,7 @@ def from_worst(case: Case, within: Inside, projections: bool) -> Bound:
         first = within.run
         for number, absent in enumerate(within.others):
             try:
-                moves, _ = read_only(first, within.idle, without(first, absent)[1], reports(first))
+                moves, _ = read_only(first, within.idle, moves_without(first, absent), reports(first))
             except Incomparable:
                 continue
             if cost(first.mechanisms, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
@@ -201,7 +201,7 @@ def with_costliest(case: Case, within: Inside) -> Inside:
     for edge in range(edges):
         with suppress(Incomparable):
             absent = without_edges(first.study.whole, np.array([edge]))
-            trials.append((absent, read_only(first, within.idle, without(first, absent)[1], {})[0]))
+            trials.append((absent, read_only(first, within.idle, moves_without(first, absent), {})[0]))
     sizes = [sum(float(np.square(by).sum()) for by in release.shown(moves)) for _, moves in trials]
     worst, shifts = trials[int(np.argmax(sizes))]
     return replace(within, small=small, worst=worst, shifts=shifts, all_tried=True)
@@ -264,10 +264,10 @@ def least_cost(attempt: Attempt) -> Cost:
     first, whole, claim = attempt.first, attempt.whole, attempt.case.claim.epsilon
     try:
         moved, again = in_another_run(attempt, 1)
-        differs = grown(first, attempt.worst.secret, attempt.shifts, moved) is not None
+        differs = bool(grown(first, attempt.worst.secret, attempt.shifts, moved))
         if differs and any(draw.weights for draw in first.play.draws):
             again = min(again, *(in_another_run(attempt, number)[1] for number in OTHERS))
-        reason = hidden(attempt.within, differs) or ""
+        reason = hidden(attempt.within, differs)
         if masks := bool(reason) and max(whole, again) <= claim:
             of_worst, of_others = with_other_masks(attempt)
             again = min(again, of_worst)

@@ -205,10 +205,10 @@ def _examined(model: Model, graph: Graph, claim: Claim, key: Key, probed: bool =
         summary += f"; {largest.left_out}" if largest.left_out else ""
         if text := resized(here, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
-    elsewhere = None if "" in doubts else on_others_too(made)
-    if elsewhere is not None:
+    elsewhere = "" if "" in doubts else on_others_too(made)
+    if elsewhere:
         doubts[""] = elsewhere
-    return Examination(made, "", doubts, tuple(move for move, *_ in moves), summary, shared, inside=elsewhere is not None)
+    return Examination(made, "", doubts, tuple(move for move, *_ in moves), summary, shared, inside=bool(elsewhere))
 
 
 def certain_in(made: Study, absent: Absence, key: Key, number: int) -> bool:
@@ -417,8 +417,8 @@ def _own_rows(made: Study, other: Forced, absent: Absence) -> list[Located]:
     return private(tried, alone)
 
 
-def resized(made: Study, absent: Absence, other: Forced) -> str | None:
-    """A sentence if the noise has another size in the run without a secret, or if its size cannot be tested; else None.
+def resized(made: Study, absent: Absence, other: Forced) -> str:
+    """A sentence if the noise has another size in the run without a secret, or if its size cannot be tested; "" if not.
 
     If the size of the noise changes, the move of a mean does not determine epsilon.
     """
@@ -431,7 +431,7 @@ def resized(made: Study, absent: Absence, other: Forced) -> str | None:
             return f"the noise on {source.cell} could not be tested in a world that differs by {absent.secret} ({line})"
         if not source.moves_by(change, other.play.cells[source.cell], after):
             return f"{absent.secret} changes the size of the noise on {source.cell}"
-    return None
+    return ""
 
 
 def weakest(made: Study) -> NDArray[np.int64]:

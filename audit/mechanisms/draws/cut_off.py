@@ -20,7 +20,6 @@ from ...recorded.laws import TAILED
 from ...recorded.playing import Cell, Play, left_in, play, rounding, with_numbers
 from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.study import History, Study
-from ..absence import history
 from ..reading import alike, repeated
 from ..relations import same_size
 from ..unfollowed import MADE
@@ -61,7 +60,7 @@ PATTERNS = (
 )
 
 
-def cut_off(made: Study, claim: Claim) -> str:
+def cut_off(first: History, claim: Claim) -> str:
     """Why noise that hides secrets may be cut off, resized or replaced where it is far from 0 or near it; "" if it is not.
 
     Noise that the recorder followed to the data: every mechanism returns the noisy value of the first run, and gets other noise
@@ -69,7 +68,7 @@ def cut_off(made: Study, claim: Claim) -> str:
     the other numbers, noise must still be able to hide the absence of many secrets. delta of the claim limits how far the numbers
     are from 0.
     """
-    first = history(made, 0)
+    made = first.study
     noise = {id(draw) for m in first.mechanisms if m.law != REPORT for draw in (m.draw, *m.beside)}
     some = [at for at, draw in enumerate(first.play.draws) if id(draw) in noise]
     sources = [s for s in made.sources if not {at for at, _ in s.block.parts} <= set(some)]

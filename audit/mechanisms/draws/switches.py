@@ -34,7 +34,8 @@ def switched(made: Study, claim: Claim) -> str:
     The draws of one line get the same other number, and the run is repeated with every noisy value the same: first on the whole
     graph, then without many secrets. A draw of which no tried number changes anything may still act seldom.
     """
-    return _switched(history(made, 0), claim.unit) or cut_off(made, claim)
+    first = history(made, 0)
+    return _switched(first, claim.unit) or cut_off(first, claim)
 
 
 def _switched(first: History, unit: Unit) -> str:

@@ -43,7 +43,7 @@ class Recorded:
         found = examine(keeping(model, offered(model)), self.counted, self.case.claim, self.key)
         found = found if found.fault else _as_served(self.case, self.counted, self.key, found)
         text = same_bits(found.study.base.draws)
-        return found if text is None else dataclasses.replace(found, doubts={"": text, **found.doubts}, inside=False)
+        return dataclasses.replace(found, doubts={"": text, **found.doubts}, inside=False) if text else found
 
     @property
     def study(self) -> Study:

@@ -13,7 +13,7 @@ from ...key import Key
 from ...recorded.laws import cost
 from ...recorded.secrets.among_equals import among_equals
 from ...recorded.study import Study
-from ..absence import Incomparable, OtherNoise, draws_nothing, history, without
+from ..absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved
 from ..initial_weights import same_for_all_seeds, with_weights
 from ..inside import Inside, not_known, read_only, reports, without_secrets
 from ..past_noise import changed
@@ -57,7 +57,8 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
         return None
     found, absent = without_secrets(first), without_secret(made.whole)
     try:
-        after, moves = without(first, absent)
+        after = kept(first, absent)
+        moves = moved(first, absent, after)
     except OtherNoise:
         return dataclasses.replace(found, resized=(absent,))
     except Incomparable:
@@ -65,7 +66,7 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
         return dataclasses.replace(found, silenced=(absent,) * silent, unmatched=(absent,) * (not silent))
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
-    past = changed(first, absent, after)
+    past = changed(first, absent, after.play)
     if seldom and not past and (rare := in_further_runs(first, [absent], claim.delta)) is not None:
         return rare
     if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:

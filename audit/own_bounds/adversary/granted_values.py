@@ -75,8 +75,8 @@ def granted(case: Case, first: History, moves: Shifts) -> Shifts:
     return tuple(kept)
 
 
-def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | None:
-    """Why randomised reports may hide the secret from an adversary, or None if they do not.
+def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str:
+    """Why randomised reports may hide the secret from an adversary, or "" if they do not.
 
     moves: all moves. seen: the moves that an adversary may learn, from `granted`.
     """
@@ -102,7 +102,7 @@ def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | Non
     if still and noisy and not independent(first, still, noisy):
         line = first.mechanisms[still[0]].line
         return f"the draws at {line} choose between values, as samples do; they may hide a secret"
-    return None
+    return ""
 
 
 def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
@@ -115,8 +115,8 @@ def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> b
     )
 
 
-def compared_only(first: History, shifts: Shifts) -> str | None:
-    """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
+def compared_only(first: History, shifts: Shifts) -> str:
+    """Why an adversary may see less than the noisy values that the secret moves, or "" if the adversary sees them.
 
     A run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. The proofs of these
     mechanisms do not release the noisy values, so the epsilon of the noisy values does not refute them. The function looks for
@@ -135,11 +135,11 @@ def compared_only(first: History, shifts: Shifts) -> str | None:
             if_so = "if they are only compared (as in report-noisy-max) or rounded, they may cost less"
             way = "if your proof releases them, declare a ledger of Gaussian or Laplace events"
             return f"{text}, and the ledger does not charge for their noise; {if_so}; {way}"
-    return None
+    return ""
 
 
-def noised_again(first: History, shifts: Shifts) -> str | None:
-    """Why noise of later mechanisms may add to the noise that hides a move, or None if it does not.
+def noised_again(first: History, shifts: Shifts) -> str:
+    """Why noise of later mechanisms may add to the noise that hides a move, or "" if it does not.
 
     A run may use a noisy value only inside values to which it adds more noise, and release these alone. The release then shows a
     sum of both noises, and epsilon may be smaller than that of the first noise. The function gives other noisy values to the
@@ -149,7 +149,7 @@ def noised_again(first: History, shifts: Shifts) -> str | None:
     for i in farthest(first, shifts)[:EACH]:
         if all(other is not None and alike(first, other.play) for other in with_other_values(first, [i])):
             return f"the run uses the noisy value at {first.mechanisms[i].line} only in values to which it adds more noise"
-    return None
+    return ""
 
 
 def together(within: Inside, shifts: Shifts) -> str:

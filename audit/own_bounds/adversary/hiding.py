@@ -12,7 +12,7 @@ from ....accounting.claim import Unit
 from ....accounting.events.counts import charged
 from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...key import Key
-from ...mechanisms.absence import Incomparable, history, without
+from ...mechanisms.absence import Incomparable, history, moves_without
 from ...mechanisms.draws.lost import lost_noise
 from ...mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
 from ...mechanisms.inside import Inside, moving
@@ -82,7 +82,7 @@ def moves_of_each(first: History, unit: Unit) -> tuple[tuple[Absence, Shifts], .
     found = []
     for absent in without_one(first.study.whole, unit, Key("every secret"), quietest(first), first.study.effort.secrets):
         with suppress(Incomparable):
-            found.append((absent, without(first, absent)[1]))
+            found.append((absent, moves_without(first, absent)))
     return tuple(found)
 
 
@@ -183,8 +183,8 @@ def linear_term(run: History, j: int, i: int) -> bool:
     return any(after is None or not np.array_equal(after.mechanisms[i].clean, other.clean) for after in runs)
 
 
-def hidden(within: Inside, differs: bool, accounted: Collection[int] = ()) -> str | None:
-    """Why a draw that is not noise may hide the move, or None if no draw does.
+def hidden(within: Inside, differs: bool, accounted: Collection[int] = ()) -> str:
+    """Why a draw that is not noise may hide the move, or "" if no draw does.
 
     A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
     clean value, or if it is a mask of uniform numbers; initial weights are no masks. Samples and shuffles are such draws: a claim
@@ -198,7 +198,7 @@ def hidden(within: Inside, differs: bool, accounted: Collection[int] = ()) -> st
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
         known = same_means(first, rerun(first, {}, redrawn(first, free)), within.idle)
         why = f"the draws at {first.drawn_at(free)} change the probabilities of the reports, so they may hide a secret"
-        return None if known else why
+        return "" if known else why
     least = smallest(within)
     uniform = [at for at in free if first.play.draws[at].law in MASKS and not first.play.draws[at].weights]
     masks = [at for at in uniform if first.play.draws[at].values.size >= least]
@@ -218,10 +218,10 @@ def hidden(within: Inside, differs: bool, accounted: Collection[int] = ()) -> st
             return f"the draws at {first.drawn_at(coins)} {changes}; they may hide a secret; {way}"
     if numbers and not same_means(first, (other := rerun(first, {}, redrawn(first, numbers))), within.idle):
         assert within.worst is not None
-        moved = same_entries(first, within.shifts, without(other, within.worst)[1])
+        moved = same_entries(first, within.shifts, moves_without(other, within.worst))
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}; this size depends on the draws at {first.drawn_at(numbers)}, which may hide the move"
-    return None
+    return ""
 
 
 def other_noise(first: History) -> str:
@@ -284,13 +284,13 @@ def smallest(within: Inside) -> int:
     return min(moved, default=0)
 
 
-def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:
-    """A sentence about the first mechanism that a secret moves by different amounts in two runs; None if there is none."""
+def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str:
+    """A sentence about the first mechanism that a secret moves by different amounts in two runs; "" if there is none."""
     for m, one, two in zip(run.mechanisms, shifts, others, strict=True):
         by, again = m.size(one), m.size(two)
         if abs(by - again) > EQUAL * max(by, again) + NOTHING:
             return f"{secret} moves the value at {m.line} by {by:.4g} in one run and by {again:.4g} in another"
-    return None
+    return ""
 
 
 def free_draws(first: History) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
-from ...mechanisms.absence import without
+from ...mechanisms.absence import moves_without
 from ...mechanisms.inside import Inside, read_only, reports, without_idle, without_secrets
 from ...mechanisms.reading import all_else, anywhere, differing, ends, near_and_far, repeated, with_other_values
 from ...recorded.exposed import only
@@ -91,7 +91,7 @@ def seen_in(arrays: tuple[str, ...], within: Inside, worst: Absence, dependent: 
     found = without_secrets(run)
     idle = found.idle | frozenset(dependent)
     idle |= {i for group in found.sums if idle & set(group) for i in group}
-    moves, doubts = read_only(run, idle, without(run, worst)[1], reports(run))
+    moves, doubts = read_only(run, idle, moves_without(run, worst), reports(run))
     past = {array: text for array, text in within.past.items() if array in arrays}
     return replace(
         within,
