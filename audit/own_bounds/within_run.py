@@ -303,7 +303,7 @@ def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:
     lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
     if lines != others:
         raise Incomparable("another seed runs other mechanisms")
-    moved = moved_in(attempt.within, other, attempt.each)
+    moved = moved_in(attempt, other)
     return moved, cost(other.mechanisms, moved, attempt.case.claim.delta)
 
 
@@ -380,7 +380,7 @@ def adding_up(attempt: Attempt, found: Cost) -> Cost:
     if found.epsilon <= claim.epsilon:
         return found
     measure = found.directions.cost if found.directions else cost
-    share = least_share(attempt.within, attempt.each, claim.delta, measure)
+    share = least_share(attempt, measure)
     return replace(found, epsilon=share * found.epsilon, reason="" if share * found.epsilon > claim.epsilon else DEPENDS)
 
 
@@ -430,7 +430,7 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         return without_reach(bound, Condition(COUNTED, "failed", why))
     if failed := known_noise(first.study, claim):
         return without_reach(bound, failed)
-    if why := changed_by_noise(within, claim, attempt.each, attempt.cost(found.shifts)):
+    if why := changed_by_noise(attempt, attempt.cost(found.shifts)):
         return without_reach(bound, Condition(STEADY, "failed", why))
     return bound
 
