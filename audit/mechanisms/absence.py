@@ -12,7 +12,8 @@ from ...models.errors import one_line, raised
 from ...models.graph.graph import Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.draws.draw import Departed
+from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..recorded.playing import Cell, Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
@@ -21,8 +22,10 @@ from ..recorded.study import History, Shifts, Study, on_its_base, same, unreplac
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import same_size
 
+FULL = "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
 
-class Incomparable(Exception):
+
+class Incomparable(Departed):
     """A run without a secret cannot be compared with the run that it repeats; the message says why."""
 
 
@@ -55,7 +58,9 @@ def history(made: Study, number: int) -> History:
             raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
         text = f"the recorder's arrays end the training: {raised(fault)}"
         return History(made, worlds, dataclasses.replace(made.base, notes=(text,)), ())
-    return History(made, worlds, played, tuple(recorded.found), bool(recorded.space))
+    if not recorded.space:
+        played = dataclasses.replace(played, notes=(*played.notes, FULL))
+    return History(made, worlds, played, tuple(recorded.found))
 
 
 def draws_nothing(model: Model, worlds: Worlds) -> bool:
@@ -70,19 +75,17 @@ def draws_nothing(model: Model, worlds: Worlds) -> bool:
     return not one.draws and not again.draws and same(one, again)
 
 
-def without(first: History, absent: Absence) -> tuple[Play, Shifts]:
-    """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value, see
-    `moved`.
-
-    Raises Incomparable if the run cannot be repeated in this way.
+def moves_without(first: History, absent: Absence) -> Shifts:
+    """How far each clean value moves without a secret, with every noisy value the same, see `moved`. Raises Incomparable if the
+    run cannot be repeated in this way.
     """
-    after = kept(first, absent)
-    return after.play, moved(first, absent, after)
+    return moved(first, absent, kept(first, absent))
 
 
 def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws: list[Draw] | None = None) -> History:
     """The repetition of a run without a secret, with every noisy value the same. again: finds the mechanisms of the repetition.
-    draws: by default those of the run. Raises Incomparable as `without`.
+    draws: by default those of the run. Raises Incomparable if the
+    run cannot be repeated in this way.
     """
     again = again or Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
@@ -90,7 +93,7 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
         script = draws or first.play.draws
         same = unreplaced(first.study, script)
         after = play(first.study.model, worlds, script=script, follow=again, constant=same)
-    except (Diverged, OtherMechanisms) as line:
+    except Departed as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception
         text = f"in a world that differs by {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
@@ -112,6 +115,14 @@ def moved_cells(one: Play, other: Play, absent: Absence) -> Iterator[Cell]:
     for cell, values in one.cells.items():
         if (absent.shown(values.shape) & ~one.same(other, cell)).any():
             yield cell
+
+
+def changed_without(run: History, absent: Absence) -> set[Cell] | None:
+    """The cells that change without a secret although every noisy value is the same; None if the run cannot be repeated."""
+    try:
+        return set(moved_cells(run.play, kept(run, absent).play, absent))
+    except Incomparable:
+        return None
 
 
 def run_on_its_base(first: History, absent: Absence) -> tuple[History, Absence]:

@@ -62,6 +62,6 @@ def added(first: History, places: Collection[int], absent: Absence, shifts: Shif
     for m, o, by, now in zip(first.mechanisms, other.mechanisms, shifts, again, strict=True):
         changed = (np.abs(m.over(o.clean - m.clean)) > NOTHING) & (np.abs(by) > NOTHING)
         if changed.any() and (np.abs(by - now)[changed] <= REPEATED).all():
-            lines = ", ".join(first.by_line(places))
+            lines = first.drawn_at(places)
             return f"the draws at {lines} change the value at {m.line} as noise does, before its own noise is added"
     return ""

@@ -18,8 +18,8 @@ from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import Absence, single_secrets, without_many, without_one
-from ..recorded.study import History, Shifts, Study
-from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved, without
+from ..recorded.study import History, Shifts, Study, same
+from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
@@ -195,12 +195,13 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     loud, searched = louder(first, many, claim.unit)
     for absent in tried(first, claim.unit, key, many, loud, seen, doubts):
         try:
-            after, shifts = without(first, absent)
+            after = kept(first, absent)
+            shifts = moved(first, absent, after)
         except Incomparable as departed:
             doubts.append(str(departed))
             if isinstance(departed, OtherNoise):
                 resized.append(absent)
-            elif absent.among.size == 1 and not absent.half and draws_nothing(first.study.model, absent.worlds):
+            elif absent.is_single and draws_nothing(first.study.model, absent.worlds):
                 silenced.append(absent)
             continue
         seen |= moving(first, shifts)
@@ -210,7 +211,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         trial = Trial(absent, shifts, first.sizes(counted), 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
-        if new := changed(first, absent, after, past):
+        if new := changed(first, absent, after.play, past):
             past |= new
             across.append(absent)
     steady = {i for i in range(len(first.mechanisms)) if not any(trial.each[i] for trial in trials)}
@@ -244,12 +245,8 @@ def not_known(first: History) -> str | None:
     """Why the mechanisms of the run are not known; "" if it has none, and None if they are known."""
     if first.play.notes:
         return first.play.notes[0]
-    cells = first.study.base.cells
-    same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
-    if not same:
+    if not same(first.study.base, first.play):
         return "recording the mechanisms within a run changes its release"
-    if not first.complete:
-        return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
     return None if first.mechanisms else ""
 
 

@@ -1,6 +1,5 @@
 """Finds the secrets that move the clean values of a run farther than most do, and the nodes with the least noise."""
 
-import dataclasses
 import math
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +16,7 @@ from ..recorded.secrets.one_by_one import farthest_alone
 from ..recorded.secrets.worlds import UNUSUAL, Absence, without_edges
 from ..recorded.study import History
 from .absence import Incomparable, kept, sizes_between
-from .reading import EACH, alike, others, repeated, same_means
+from .reading import EACH, others, repeated, unmoved
 from .relations import SAME
 
 Row = tuple[int, int]  # a mechanism, and an axis of its values or a triangle
@@ -143,11 +142,9 @@ def unread_triangles(first: History) -> set[Row]:
     for i in square:
         for name, triangle in TRIANGLES.items():
             there = triangle(np.ones((nodes, nodes))) > 0
-            noisy = np.where(there, others(first.mechanisms[i]), first.mechanisms[i].noisy).astype(
-                first.mechanisms[i].noisy.dtype
-            )
-            other = repeated(first, {i: dataclasses.replace(first.mechanisms[i], noisy=noisy)})
-            if other is not None and same_means(first.mechanisms, other.mechanisms) and alike(first, other.play):
+            noisy = np.where(there, others(first.mechanisms[i]), first.mechanisms[i].noisy)
+            other = first.mechanisms[i].with_noisy(noisy)
+            if unmoved(first, repeated(first, {i: other})):
                 found.add((i, name))
     return found
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Iterable
 
-import numpy as np
-
 from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.results import parting, results
 from ...models.recorder.mechanisms.found import Mechanisms
@@ -12,11 +10,11 @@ from ..recorded.playing import Play, play
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
 from .absence import kept, moved_cells
-from .reading import EACH, redrawn, repeated, with_other_values
+from .reading import EACH, differing, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
 
 
-def changed(first: History, absent: Absence, after: Play, known: Collection[str]) -> dict[str, str]:
+def changed(first: History, absent: Absence, after: Play, known: Collection[str] = ()) -> dict[str, str]:
     """The arrays that differ without the secret although every noisy value is the same, each with a sentence. The arrays `known`
     are left out.
     """
@@ -37,26 +35,16 @@ def or_else(first: History, arrays: Iterable[str]) -> dict[str, str]:
     found: list[tuple[str, set[str]]] = []
     places = strayed(first, of_any_law=True)
     if lost := not_followed(first.play.draws[at] for at in places):
-        found.append((lost, _changing(first, [repeated(first, {}, redrawn(first, places))])))
+        found.append((lost, differing(first, repeated(first, {}, redrawn(first, places)))))
     ones = [i for i, m in enumerate(first.mechanisms) if m.law != REPORT and m.draw.values.size == 1]
     for i in ones[:EACH]:
         later = (
             f"the recorder takes what is added to the single noise number at {first.mechanisms[i].line} for all of its data; if "
             "the sum is multiplied by data, or data are added after another operation, this is no path: add the noise last"
         )
-        found.append((later, _changing(first, with_other_values(first, [i]))))
+        found.append((later, set().union(*(differing(first, run) for run in with_other_values(first, [i])))))
     texts = {array: "; ".join(dict.fromkeys(text for text, changing in found if array in changing)) for array in arrays}
     return {array: text for array, text in texts.items() if text}
-
-
-def _changing(first: History, runs: Iterable[History | None]) -> set[str]:
-    """The arrays that differ in one of these runs; all arrays for a run that is not known."""
-    found = set()
-    for run in runs:
-        for cell, before in first.play.cells.items():
-            if run is None or not np.array_equal(run.play.cells[cell], before):
-                found.add(cell.array)
-    return found
 
 
 def begun(first: History, absent: Absence) -> str:

@@ -5,17 +5,17 @@ If the run does not read a value, another value in its place changes neither the
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...models.recorder import Draw
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.found import UNREAD, Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ..recorded.laws import NOTHING
-from ..recorded.playing import Diverged, Play, play, same_rows
+from ..recorded.playing import Diverged, Play, play, same_rows, with_numbers
 from ..recorded.sources import moved_by as shifted
 from ..recorded.sources import nudge
 from ..recorded.study import History, Shifts
@@ -36,10 +36,7 @@ def idle(first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
     """
     found: set[int] = set()
     for some in groups:
-        if all(
-            other is not None and same_means(first.mechanisms, other.mechanisms, found) and alike(first, other.play)
-            for other in chain(with_other_values(first, some), far_across(first, some))
-        ):
+        if all(unmoved(first, other, found) for other in near_and_far(first, some)):
             found |= set(some)
     return frozenset(found)
 
@@ -56,10 +53,12 @@ def with_other_values(first: History, some: Sequence[int]) -> Iterator[History |
         yield repeated(first, {i: moved_by(first.mechanisms[i], size, 2 + i + number) for i in sums})
 
 
-def far_across(first: History, some: Sequence[int]) -> Iterator[History | None]:
-    """Yields runs in which the noisy values of `some`, except reports, move by about twice the largest of them. The index of a
-    maximum over values that are far apart, and a comparison with a distant threshold, need such a move.
+def near_and_far(first: History, some: Sequence[int]) -> Iterator[History | None]:
+    """Yields the runs of `with_other_values`, and runs in which the noisy values of `some`, except reports, move by about twice
+    the largest of them. The index of a maximum over values that are far apart, and a comparison with a distant threshold, need
+    such a move.
     """
+    yield from with_other_values(first, some)
     sums = {i: first.mechanisms[i] for i in some if first.mechanisms[i].law != REPORT}
     for number in range(ACROSS if sums else 0):
         far = {i: 2 * float(np.abs(m.noisy).max(initial=0)) for i, m in sums.items()}
@@ -77,7 +76,7 @@ def repeated(
     """
     try:
         return rerun(first, instead, draws, unread)
-    except (Diverged, OtherMechanisms):
+    except Departed:
         return None
 
 
@@ -88,7 +87,7 @@ def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | 
     recorded = Mechanisms([_other(first, instead, i) for i in range(len(first.mechanisms))], unread=unread)
     try:
         played = play(first.study.model, first.worlds, script=draws or first.play.draws, follow=recorded)
-    except (Diverged, OtherMechanisms):
+    except Departed:
         raise
     except Exception as fault:  # a user's model may refuse other values with any exception
         raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
@@ -118,7 +117,7 @@ def also_noised(first: History, sizes: Sequence[float] = FAR[:1]) -> set[str]:
     for i, block, size in ((i, block, size) for i, block in enumerate(lost) for size in sizes):
         # one by one, because the noise of a cell may be a difference of two draws
         moved = shifted(draws, [(block, nudge(block, i, size))], first.study.copies)
-        runs.append(repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)]))
+        runs.append(repeated(first, {}, with_numbers(draws, moved)))
     return set().union(*(differing(first, run) for run in runs))
 
 
@@ -144,9 +143,18 @@ def visible(first: History, i: int, entries: Sequence[Entry] = ()) -> bool:
     )
 
 
-def same_means(some: Sequence[Mechanism], other: Sequence[Mechanism], left_out: Collection[int] = ()) -> bool:
+def unmoved(
+    first: History, other: History | None, left_out: Collection[int] = (), hidden: NDArray[np.int64] | None = None
+) -> bool:
+    """Whether another run adds noise to the same values and releases the same numbers, see `same_means` and `alike`; False if
+    there is no other run.
+    """
+    return other is not None and same_means(first, other, left_out) and alike(first, other.play, hidden)
+
+
+def same_means(first: History, other: History, left_out: Collection[int] = ()) -> bool:
     """Whether noise was added to the same values in both runs. The mechanisms `left_out` are not compared."""
-    pairs = enumerate(zip(some, other, strict=True))
+    pairs = enumerate(zip(first.mechanisms, other.mechanisms, strict=True))
     return all(i in left_out or np.array_equal(m.clean, o.clean) for i, (m, o) in pairs)
 
 
@@ -246,10 +254,7 @@ def unread(first: History, i: int, by: NDArray[np.float64], known: Read) -> tupl
         return True
 
     any_read([entry for entry in moved if entry not in known.entries])
-    kept = np.zeros_like(by)
-    for entry in (entry for entry in moved if known.entries[entry]):
-        kept[entry] = by[entry]
-    return kept, sum(known.entries[entry] is None for entry in moved)
+    return only(by, [entry for entry in moved if known.entries[entry]]), sum(known.entries[entry] is None for entry in moved)
 
 
 def in_place(first: History, i: int, entries: Sequence[Entry]) -> dict[Entry, tuple[int, float]]:
@@ -289,7 +294,7 @@ def _read(first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.i
     """Whether other values of these entries of a mechanism change the release or another mechanism."""
     some = [entry for entry, also in zip(entries, np.random.default_rng(i).random(len(entries)) < 0.5, strict=True) if also]
     return any(
-        other is None or not same_means(first.mechanisms, other.mechanisms) or not alike(first, other.play, hidden)
+        not unmoved(first, other, hidden=hidden)
         for changed in ((entries, some) if some else (entries,))
         for other in with_other_entries(first, i, changed)
     )
@@ -299,6 +304,14 @@ def farthest(first: History, moves: Shifts) -> list[int]:
     """The positions of the sums of data and noise that a secret moves, those that move farthest first."""
     sizes = {i: m.size(by) for i, (m, by) in enumerate(zip(first.mechanisms, moves, strict=True)) if m.law != REPORT}
     return sorted((i for i, size in sizes.items() if size > NOTHING), key=lambda i: -sizes[i])
+
+
+def only(move: NDArray[np.float64], entries: Collection[Entry]) -> NDArray[np.float64]:
+    """The move at these entries, 0 elsewhere."""
+    kept = np.zeros_like(move)
+    for entry in entries:
+        kept[entry] = move[entry]
+    return kept
 
 
 def moved_entries(by: NDArray[np.float64]) -> list[Entry]:
@@ -371,6 +384,12 @@ def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
     return replace(draw, values=np.asarray(values, dtype=draw.values.dtype))
 
 
+def all_else(first: History, some: Collection[int], random: np.random.Generator) -> tuple[dict[int, Mechanism], list[Draw]]:
+    """Other values for all that is random besides the mechanisms `some`: the other mechanisms, see `anywhere`, and all draws."""
+    instead = {k: anywhere(first.mechanisms[k], random) for k in first.besides(some)}
+    return instead, [drawn_again(draw, random) for draw in first.study.others[0]]
+
+
 def many_values(draw: Draw, tries: int) -> bool:
     """Whether a draw chooses from so many whole numbers that this many tries may miss one that changes the release. A sample
     without repetition does not, if it takes a fourth of them or more. Numbers of more than SEEDS values are seeds.
@@ -405,8 +424,4 @@ def added_later(first: History) -> bool:
     """
     if not any(m.parts > 1 or max(m.terms, default=1) > 1 for m in first.mechanisms):
         return False
-    for away in (UNREAD, -UNREAD):
-        other = repeated(first, {}, unread=away)
-        if other is None or not alike(first, other.play) or not same_means(first.mechanisms, other.mechanisms):
-            return False
-    return True
+    return all(unmoved(first, repeated(first, {}, unread=away)) for away in (UNREAD, -UNREAD))

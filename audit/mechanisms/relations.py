@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
-from ..recorded.playing import rounding
-from ..recorded.study import History, Shifts
+from ..recorded.study import History, Shifts, close
 from .reading import alike, elsewhere, redrawn, repeated, same_means
 
 SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
@@ -52,11 +51,10 @@ def added_only(first: History, i: int, j: int, released: bool = False) -> bool:
     one, other = first.mechanisms[i], first.mechanisms[j]
     if one.clean.shape != other.clean.shape or REPORT in (one.law, other.law):
         return False
-    zero = np.zeros(one.clean.shape)
-    by = np.where(one.covered & other.covered, one.scale * np.random.default_rng(0).standard_normal(zero.shape), 0.0)
+    zero, by = np.zeros(one.clean.shape), np.where(other.covered, _amounts(one), 0.0)
     if released:
         run = repeated(first, _moved(first, (i, j), (by, -by)))
-        return run is not None and same_release(first, run)
+        return run is not None and close(first.play, run.play)
     return _changes(first, (i, j), (by, -by), (zero, zero))
 
 
@@ -66,7 +64,7 @@ def exchanged(first: History, i: int, j: int) -> bool:
     if one.noisy.shape != other.noisy.shape or REPORT in (one.law, other.law) or np.array_equal(one.noisy, other.noisy):
         return False
     run = repeated(first, {i: dataclasses.replace(one, noisy=other.noisy), j: dataclasses.replace(other, noisy=one.noisy)})
-    return run is not None and same_means(first.mechanisms, run.mechanisms) and same_release(first, run)
+    return run is not None and same_means(first, run) and close(first.play, run.play)
 
 
 def entangled(first: History) -> str:
@@ -133,7 +131,7 @@ def proportional(first: History, i: int, j: int, alone: bool = False) -> bool:
         run = repeated(first, _moved(first, (k,), (by,)))
         if run is None:
             return True
-        if alone and not same_means(first.mechanisms, run.mechanisms):
+        if alone and not same_means(first, run):
             return False
         apart.append(gaps(first, run))
     share = float(apart[0] @ apart[1]) / max(float(apart[0] @ apart[0]), 1e-300)
@@ -202,7 +200,7 @@ def _changes(first: History, group: Sequence[int], amounts: Shifts, expected: Sh
         size = max(1.0, float(np.abs(m.noisy).max(initial=0)))
         if np.abs(o.clean - m.clean - wanted.get(k, 0.0)).max(initial=0) > REPEATED * SAME * size:
             return False
-    return same_release(first, other)
+    return close(first.play, other.play)
 
 
 def _amounts(mechanism: Mechanism) -> NDArray[np.float64]:
@@ -221,8 +219,3 @@ def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, M
 def gaps(first: History, other: History) -> NDArray[np.float64]:
     """How far the released numbers of two runs are apart, in one row."""
     return np.concatenate([(other.play.cells[c] - a).ravel() for c, a in first.play.cells.items()])
-
-
-def same_release(first: History, other: History) -> bool:
-    """Whether two runs release the same numbers, up to rounding."""
-    return all((np.abs(other.play.cells[c] - a) <= 10 * rounding(a)).all() for c, a in first.play.cells.items())

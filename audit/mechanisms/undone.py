@@ -15,9 +15,8 @@ from ...accounting.events.tree import parts
 from ...models.recorder.mechanisms.mechanism import Mechanism
 from ..recorded.laws import NOTHING
 from ..recorded.playing import rounding
-from ..recorded.study import History
+from ..recorded.study import History, close
 from .reading import EACH, repeated
-from .relations import same_release
 
 Floats = NDArray[np.float64]
 
@@ -43,15 +42,10 @@ def common_changes(first: History, terms: Collection[int]) -> frozenset[int]:
     return frozenset(i for i in some if _in_common(first, [i])) if 1 < len(some) <= EACH else frozenset()
 
 
-def each_alone(mechanism: Mechanism) -> bool:
-    """Whether each entry has noise of its own."""
-    return not mechanism.shared and not mechanism.mirrored and bool(mechanism.covered.all())
-
-
 def _in_rows(mechanism: Mechanism) -> bool:
     """Whether it is an array of rows in which each entry has noise of its own."""
     shape = mechanism.noisy.shape
-    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and each_alone(mechanism)
+    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and mechanism.plain
 
 
 def _in_common(first: History, some: Sequence[int]) -> bool:
@@ -102,7 +96,7 @@ def undoes_factors(first: History, i: int, by: Floats, axis: int | None, sign: i
 
 def _unchanged(first: History, other: History | None) -> bool:
     """Whether a run adds noise to the same values and releases the same numbers, up to rounding."""
-    if other is None or not same_release(first, other):
+    if other is None or not close(first.play, other.play):
         return False
     pairs = zip(first.mechanisms, other.mechanisms, strict=True)
     return all((np.abs(o.clean - m.clean) <= 10 * rounding(m.clean)).all() for m, o in pairs)

@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import multiple, several
 from ..case import Case, offered
-from ..mechanisms.absence import Incomparable, history, without
+from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
 from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
-from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence
-from ..recorded.seeds import FURTHER, SELDOM, often
+from ..recorded.seeds import SELDOM, often
 from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
 from .adversary.hiding import EQUAL, FIRST_VALUES, Secret, apart, counted, every_secret, free_draws, not_fresh, shown_always
@@ -36,6 +35,7 @@ from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 NO_PATH = "no path leads past the noise"
 APART = "the other arrays are left out of the release"
 SCALE = "the scale of the noise"
+ASSUMED = "proofs by composition assume this adversary; one who sees less may learn less"
 PERHAPS = " (perhaps only as an inconclusive verdict)"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
@@ -52,9 +52,7 @@ MASKS = Condition(
 )
 
 
-OF_MAXIMA = {
-    "gumbel": ", unless the run uses it only to pick the largest value, by `argmax` over the last axis"
-}  # law -> exception
+OF_MAXIMA = ", unless the run uses it only to pick the largest value, by `argmax` over the last axis"
 
 
 @dataclass(frozen=True)
@@ -67,12 +65,21 @@ class Attempt:
 
     case: Case
     within: Inside
-    worst: Absence
-    first: History
     moves: Shifts
     each: Shifts
     sampled: tuple[int, ...] = ()
     projections: bool = True
+
+    @property
+    def first(self) -> History:
+        """The run that the others repeat."""
+        return self.within.run
+
+    @property
+    def worst(self) -> Absence:
+        """The world without the secret."""
+        assert self.within.worst is not None
+        return self.within.worst
 
     @cached_property
     def shifts(self) -> Shifts:
@@ -82,7 +89,7 @@ class Attempt:
     @cached_property
     def secrets(self) -> list[Secret]:
         """Every secret that was tried, with its moves and the part of them that counts."""
-        return every_secret(self.first, self.within, self.case.claim.unit, self.each)
+        return every_secret(self.within, self.case.claim.unit, self.each)
 
     @cached_property
     def whole(self) -> float:
@@ -100,7 +107,7 @@ def granted_to(first: History) -> Condition:
     weights = all(draw.weights for draw in free)
     kind = "are drawn as initial weights" if weights else "are no noise, such as initial weights"
     sees = "for an adversary who sees the noisy value of each mechanism" + f", and the random numbers that {kind}" * bool(free)
-    return Condition(sees, "granted", "proofs by composition assume this adversary; one who sees less may learn less")
+    return Condition(sees, "granted", ASSUMED)
 
 
 @lru_cache(maxsize=8)
@@ -165,12 +172,12 @@ def often_without_noise(
             run = history(attempt.first.study, number)
             if [(m.line, m.clean.shape) for m in run.mechanisms] != same:
                 return False
-            moves = without(run, absent)[1]
+            moves = moves_without(run, absent)
             return any(True for _ in finds(run, attempt.within, moves, counted(run, attempt.within, moves)))
-        except (Incomparable, Diverged, OtherMechanisms):
+        except Departed:
             return False
 
-    return often(attempt.case.claim.delta, map(shown, FURTHER))
+    return often(attempt.case.claim.delta, shown)
 
 
 def noise_used_twice(attempt: Attempt) -> Bound | None:
@@ -190,8 +197,14 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
         shares = f"entries of the value at {wide.line} share a number drawn at {wide.draw.line} and move by different amounts"
         why = f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed"
         return fails(FRESH.what, f"{why}; {FIRST_VALUES}")
-    twice = next((why for _, _, shifts in attempt.secrets if (why := apart(first, within, shifts))), "")
+    twice = next((why for _, _, shifts in attempt.secrets if (why := apart(within, shifts))), "")
     return fails(FRESH.what, twice) if twice else None
+
+
+def ruled_out(attempt: Attempt) -> Bound | None:
+    """The bound 0 or infinity that stands before any cost is computed; None if the cost decides."""
+    checks = release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law
+    return next((bound for check in checks if (bound := check(attempt)) is not None), None)
 
 
 def unknown_law(attempt: Attempt) -> Bound | None:
@@ -200,7 +213,7 @@ def unknown_law(attempt: Attempt) -> Bound | None:
     if strange is None:
         return None
     why = f"the tool does not compute the cost of {strange.law} noise, which is added at {strange.line}"
-    return fails("the cost of the noise is known", f"{why}{OF_MAXIMA.get(strange.law, '')}")
+    return fails("the cost of the noise is known", why + OF_MAXIMA * (strange.law == "gumbel"))
 
 
 def constant_noise(within: Inside) -> str:
@@ -229,16 +242,16 @@ def not_excluded(within: Inside) -> str:
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or within.apart
 
 
-def used(first: History, within: Inside) -> Shifts:
+def used(within: Inside) -> Shifts:
     """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
 
     If the run has at most EACH mechanisms, `within` already has these zeros. Otherwise this function tests the mechanisms that
     move: one by one if there are at most EACH of them, else together.
     """
     moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
-    if len(first.mechanisms) <= EACH:
+    if len(within.mechanisms) <= EACH:
         return within.shifts
-    unused = idle(first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
+    unused = idle(within.run, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 

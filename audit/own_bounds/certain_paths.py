@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...reports.rounding import several
 from ..case import Case, offered
@@ -25,17 +26,19 @@ from ..mechanisms.absence import Incomparable, both, history, kept, run_on_its_b
 from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
-from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
+from ..mechanisms.reading import drawn_again, near_and_far, rerun
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
-from ..recorded.playing import Cell, Diverged, Play
+from ..recorded.playing import Cell, Play
 from ..recorded.secrets.worlds import Absence, alone
-from ..recorded.seeds import FURTHER, RARE, often
+from ..recorded.seeds import RARE, often
 from ..recorded.study import History, Study
+from .attempt import ASSUMED
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
 from .released_sums import RUNS, Sum, determined, only_through, released_sums
 
 Mask = NDArray[np.bool_]
+SumsOf = Callable[[History], Sequence[Sum]]
 
 TRIED = 4  # largest number of secrets
 READ = 8  # largest number of mechanisms of which it is tested one by one whether an array reads them
@@ -55,11 +58,7 @@ IN_SUMS = Condition(
     f"noisy values were changed {RUNS} times so that the sums stayed the same, in two runs; so did these entries, in both worlds",
 )
 DETERMINED = Condition(IN_SUMS.what, "checked", "so many different sums are released that they determine every noisy value")
-STARTED = Condition(
-    "for an adversary who sees the random numbers that are drawn as initial weights",
-    "granted",
-    "proofs by composition assume this adversary; one who sees less may learn less",
-)
+STARTED = Condition("for an adversary who sees the random numbers that are drawn as initial weights", "granted", ASSUMED)
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
 MORE = range(1, 25)  # numbers of the runs with other seeds in which a secret may change an array, if delta is at most SMALL
 SMALL = 1e-3
@@ -135,7 +134,7 @@ def fixed_draws(made: Study) -> frozenset[int]:
     for number in UNRELATED if fixed else ():
         try:
             draws = history(made, number).play.draws
-        except (Diverged, OtherMechanisms):
+        except Departed:
             return frozenset()
         same = (at for at in fixed if at < len(draws) and draws[at].law == made.base.draws[at].law)
         fixed = frozenset(at for at in same if np.array_equal(draws[at].values, made.base.draws[at].values))
@@ -164,31 +163,31 @@ def first_path(case: Case, within: Inside) -> Path | None:
     if not cells or not within.across:
         return None
     sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
-    for absent in islice(tried(within, cells), TRIED):
-        with suppress(Incomparable, Diverged, OtherMechanisms):
-            if (found := certain(first, absent, cells, sums_of, case.claim.delta)) is not None:
-                return found
-    return None
+    return first_certain(first, tried(within, cells), cells, sums_of, case.claim.delta)
 
 
 def from_fixed_draws(first: History, secrets: Iterable[Absence], delta: float) -> Bound | None:
     """An infinite bound, if the run has no mechanism, and one of a few secrets changes a released array that no draw changes but
     those that are the same in each run; None if this is shown of none. delta: that of the claim.
     """
-    cells = tuple(first.play.cells)
+    found = first_certain(first, secrets, tuple(first.play.cells), lambda _: (), delta)
+    return None if found is None else exact(np.inf, str(found), PATHS, found.conditions)
+
+
+def first_certain(
+    first: History, secrets: Iterable[Absence], cells: Sequence[Cell], sums_of: SumsOf, delta: float
+) -> Path | None:
+    """As `certain`, for the first of these secrets that changes entries; at most TRIED are tried."""
     for absent in islice(secrets, TRIED):
-        with suppress(Incomparable, Diverged, OtherMechanisms):
-            if (found := certain(first, absent, cells, lambda _: (), delta)) is not None:
-                return exact(np.inf, str(found), PATHS, found.conditions)
+        with suppress(Departed):
+            if (found := certain(first, absent, cells, sums_of, delta)) is not None:
+                return found
     return None
 
 
-def certain(
-    first: History, absent: Absence, cells: Sequence[Cell], sums_of: Callable[[History], Sequence[Sum]], delta: float
-) -> Path | None:
+def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: SumsOf, delta: float) -> Path | None:
     """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
-    that other arrays of a run show. delta: that of the claim. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be
-    repeated.
+    that other arrays of a run show. delta: that of the claim. Raises Departed if a run cannot be repeated.
 
     A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
     and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds, and if
@@ -203,7 +202,7 @@ def certain(
         more = another(first, absent, cell, delta) if entries.any() else None
         if more is None:
             continue
-        if delta > RARE and not often(delta, (changes(first.study, absent, cell, number) for number in FURTHER)):
+        if delta > RARE and not often(delta, partial(changes, first.study, absent, cell)):
             continue
         second, others = more
         beside = shown_by((first, *runs, second, *others), read_by(first, cell, entries))
@@ -232,7 +231,7 @@ def another(first: History, absent: Absence, cell: Cell, delta: float) -> tuple[
     without this secret; None if there is none among the runs that are tried.
     """
     for number in numbers_of_runs(first.study, delta):
-        with suppress(Incomparable, Diverged):
+        with suppress(Departed):
             run = history(first.study, number)
             if np.array_equal(run.worlds.seeds, first.worlds.seeds):
                 continue
@@ -246,7 +245,7 @@ def changes(made: Study, absent: Absence, cell: Cell, number: int) -> bool:
     """Whether a secret changes a cell in the run with this number."""
     try:
         return bool(differing(*both(history(made, number), absent), cell, absent).any())
-    except (Incomparable, Diverged):
+    except Departed:
         return False
 
 
@@ -270,7 +269,7 @@ def tried(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
             return any(differing(*runs, cell, absent).any() for cell in cells)
         return False
 
-    yield from alone(dict.fromkeys(filter(None, (*within.across, within.worst, *within.others))), changes)
+    yield from alone(dict.fromkeys((*within.across, *within.secrets)), changes)
 
 
 def always_steady(
@@ -328,7 +327,7 @@ def read_by(first: History, cell: Cell, entries: Mask) -> list[int] | None:
     """The mechanisms whose noisy values some entries of a cell depend on; None if there are too many mechanisms to test each."""
 
     def reads(some: Sequence[int]) -> bool:
-        runs = chain(with_other_values(first, some), far_across(first, some))
+        runs = near_and_far(first, some)
         return any(run is None or not unchanged(first.play, run.play, cell, entries) for run in runs)
 
     places = range(len(first.mechanisms))

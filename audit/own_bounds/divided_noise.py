@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...models.recorder.mechanisms.mechanism import Mechanism
 from ...reports.rounding import several
 from ..case import Case, offered
@@ -26,7 +25,6 @@ from ..mechanisms.reading import with_other_values
 from ..recorded.playing import Cell, Diverged
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from .released_sums import additive
 from .size_of_noise import POWERS, Resized, refuting
 
 TRIED = 8  # largest number of secrets
@@ -89,13 +87,13 @@ def divided(within: Inside, arrays: Collection[str]) -> Iterator[tuple[Absence, 
         (i, cell)
         for i, m in enumerate(first.mechanisms)
         for cell, values in first.play.cells.items()
-        if m.law in POWERS and additive(m) and cell.array in arrays and values.size == m.noisy.size
+        if m.law in POWERS and m.plain and cell.array in arrays and values.size == m.noisy.size
     ]
     if not pairs or len(first.mechanisms) != len((second := history(first.study, 1)).mechanisms):
         return
-    secrets = dict.fromkeys(filter(None, (*within.across, within.worst, *within.others)))
-    for absent in islice((a for a in secrets if a.among.size == 1 and not a.half), TRIED):
-        with suppress(Incomparable, OtherMechanisms):
+    secrets = dict.fromkeys((*within.across, *within.secrets))
+    for absent in islice((a for a in secrets if a.is_single), TRIED):
+        with suppress(Incomparable):
             runs, others = both(first, absent), both(second, absent)
             for i, cell in pairs:
                 worlds, again = ([f for run in pair if (f := factors(run, i, cell)) is not None] for pair in (runs, others))

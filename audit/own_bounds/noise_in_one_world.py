@@ -25,15 +25,15 @@ from ...accounting.lower.bounds import Bound
 from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import fold
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...reports.rounding import several
 from ..case import Case, offered
 from ..instruments.repetition import NO_NODE
 from ..key import Key
-from ..mechanisms.absence import Incomparable, both, history, kept, moved_cells
+from ..mechanisms.absence import both, changed_without, history, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
-from ..mechanisms.reading import drawn_again, far_across, many_values, with_other_values
+from ..mechanisms.reading import drawn_again, many_values, near_and_far
 from ..recorded.playing import Cell, Diverged, Play, play
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import chains
@@ -95,7 +95,7 @@ def from_copies(case: Case, within: Inside) -> Bound | None:
     found = copies(first.study.whole, case.claim.unit, Key("copies")) if cells else None
     if found is None:
         return None
-    with suppress(Incomparable, Diverged, OtherMechanisms):
+    with suppress(Departed):
         for cell in cells:
             if certain(first, found, cell, case.claim.delta):
                 apart = Apart(cell, found, next((begun(first, absent) for absent in within.across[:1]), ""))
@@ -110,7 +110,7 @@ def from_still_entries(case: Case, within: Inside) -> Bound | None:
     for part, where in within.parts:
         cells = [cell for cell in part.run.play.cells if cell.array in set(part.past) & set(offered(case.model))]
         for absent in islice(tried(part, cells), TRIED) if cells and part.across else ():
-            with suppress(Incomparable, Diverged, OtherMechanisms):
+            with suppress(Departed):
                 for cell in cells:
                     if count := still_entries(part.run, absent, cell, case.claim.delta):
                         return exact(np.inf, changed_by(absent, count, cell, where), PATHS, (REPEATED, STILL, MOVED))
@@ -123,12 +123,12 @@ def still_entries(first: History, absent: Absence, cell: Cell, delta: float) -> 
     """
     here, there = both(first, absent)
     shown = absent.shown(here.play.cells[cell].shape)
-    return still_in(first, here, there, cell, shown, delta) or still_in(first, there, here, cell, shown, delta)
+    return still_in(here, there, cell, shown, delta) or still_in(there, here, cell, shown, delta)
 
 
-def still_in(first: History, still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
+def still_in(still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
     """As `still_entries`, if nothing random changes the entries in the world of `still`. shown: the entries that count."""
-    return moved_in_one(still, trained(first, still, RUNS), others(first, moved, delta), cell, shown, delta)
+    return moved_in_one(still, trained(still, RUNS), others(moved, delta), cell, shown, delta)
 
 
 def moved_in_one(
@@ -166,22 +166,15 @@ def from_other_draws(case: Case, made: Study) -> tuple[Bound | None, dict[str, s
         with suppress(Exception):  # a user's model may refuse other graphs, or other numbers, with any exception
             here = OwnRuns.of(made, Worlds.of(other, made.whole.seeds))
             for absent in secrets(here.first.worlds):
-                arrays = with_same_draws(here.first, absent)
-                if arrays is not None and not arrays:
+                cells = changed_without(here.first, absent)
+                arrays = {cell.array for cell in cells or () if not cell.public}
+                if cells is not None and not arrays:
                     continue
                 if (found := fixed_in_one(here, absent, case.claim.delta, where)) is not None:
                     return found, {}
-                for array in (arrays or ()) if not made.sources else ():
+                for array in arrays if not made.sources else ():
                     changed.setdefault(array, f"{absent.secret} changes '{array}' although all draws are the same{where}")
     return None, changed
-
-
-def with_same_draws(here: History, absent: Absence) -> set[str] | None:
-    """The arrays that differ in a world without a secret if all draws are the same; None if it makes other draws."""
-    try:
-        return {cell.array for cell in moved_cells(here.play, kept(here, absent).play, absent) if not cell.public}
-    except Incomparable:
-        return None
 
 
 def tried_worlds(made: Study, unit: Unit) -> Iterator[tuple[Graph, Callable[[Worlds], Iterable[Absence]]]]:
@@ -189,7 +182,7 @@ def tried_worlds(made: Study, unit: Unit) -> Iterator[tuple[Graph, Callable[[Wor
     function that gives the worlds that differ from it by one secret: the small graph of unusual nodes, the graphs of
     `among_equals`, and those of `chains` until SECONDS have passed. Yields none for a program, or if runs do not repeat.
     """
-    if made.doubts or isinstance(made.model, RunsElsewhere):
+    if made.doubt or isinstance(made.model, RunsElsewhere):
         return
     graph = made.whole.graph
     most = public_bound(made.model, graph)
@@ -229,7 +222,7 @@ class OwnRuns:
     def of(cls, made: Study, world: Worlds) -> Self:
         whole = replace(world, seeds=made.whole.seeds)
         first = history(replace(made, whole=whole, others=(), histories=(), copies={}, constant=frozenset()), 0)
-        runs = tuple(trained(first, first, RUNS))
+        runs = tuple(trained(first, RUNS))
         draws = enumerate(zip(first.play.draws, *(run.draws for run in runs), strict=False))
         constant = frozenset(at for at, (draw, *others) in draws if all(constant_draw(draw, other) for other in others))
         return cls(replace(first, study=replace(first.study, base=first.play, constant=constant)), runs)
@@ -240,7 +233,7 @@ class OwnRuns:
         """
         if needed(delta, len(RUNS)) <= len(RUNS):
             return self.runs, len(RUNS)
-        return chain(self.runs, trained(self.first, self.first, SEEDS[len(RUNS) :])), len(SEEDS)
+        return chain(self.runs, trained(self.first, SEEDS[len(RUNS) :])), len(SEEDS)
 
 
 def fixed_in_one(here: OwnRuns, absent: Absence, delta: float, where: str) -> Bound | None:
@@ -283,9 +276,9 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
     for part, where in within.parts:
         first = part.run
         for absent in part.silenced[:TRIED]:
-            with suppress(Diverged, OtherMechanisms):
+            with suppress(Departed):
                 silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
-                if happening(*others(first, first, delta), delta, partial(differs, silent, absent, offered(case.model))):
+                if happening(*others(first, delta), delta, partial(differs, silent, absent, offered(case.model))):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
                     return exact(np.inf, text, PATHS, (REPEATED, SILENT, MOVED))
     return None
@@ -305,10 +298,10 @@ def happening(runs: Iterable[Play], count: int, delta: float, event: Callable[[P
     return found if len(found) == enough else []
 
 
-def others(first: History, world: History, delta: float) -> tuple[Iterator[Play], int]:
+def others(world: History, delta: float) -> tuple[Iterator[Play], int]:
     """The trainings with other seeds in which a rare event is looked for, in the world of a run, and their number."""
-    numbers = numbers_of_runs(first.study, delta)
-    return trained(first, world, numbers), len(numbers)
+    numbers = numbers_of_runs(world.study, delta)
+    return trained(world, numbers), len(numbers)
 
 
 def in_common(run: History) -> bool:
@@ -318,7 +311,7 @@ def in_common(run: History) -> bool:
 
 def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     """Whether the rows of two nodes differ in one world, and no draw and no noisy value makes them differ in the other. Raises
-    Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
+    Departed if a run cannot be repeated.
 
     The rows must differ with a probability above delta, see `needed`. The first run counts too, if delta is at most RARE.
     """
@@ -328,10 +321,10 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     if forced and not equal(same.play, cell, found):
         return False
     recorded = [other.play] * (forced and delta <= RARE)  # the nodes may have been found by this run
-    runs, count = others(first, other, delta)
+    runs, count = others(other, delta)
     if not happening(chain(recorded, runs), len(recorded) + count, delta, lambda run: not equal(run, cell, found, CLEAR)):
         return False
-    tests = chain(trained(first, same, RUNS), redrawn(same), with_others(same))
+    tests = chain(trained(same, RUNS), redrawn(same), with_others(same))
     return all(equal(run, cell, found) for run in tests) and not reached_elsewhere(same, cell, found)
 
 
@@ -355,11 +348,11 @@ def reached_elsewhere(run: History, cell: Cell, found: Copies) -> bool:
     return False
 
 
-def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[Play]:
+def trained(world: History, numbers: Iterable[int]) -> Iterator[Play]:
     """Trainings in the world of a run with other seeds, in which nothing is replaced."""
     for number in numbers:
         seeds = np.array([fold(int(s), "copies", number) % 2**64 for s in world.worlds.seeds], dtype=np.uint64)
-        yield play(first.study.model, replace(world.worlds, seeds=seeds))
+        yield play(world.study.model, replace(world.worlds, seeds=seeds))
 
 
 def redrawn(run: History, known: Collection[int] = ()) -> Iterator[Play]:
@@ -382,7 +375,7 @@ def with_others(run: History) -> Iterator[Play]:
     Raises Diverged if the training ends with them.
     """
     places = [i for i, m in enumerate(run.mechanisms) if not m.shared]
-    for again in chain(with_other_values(run, places), far_across(run, places)) if places else ():
+    for again in near_and_far(run, places) if places else ():
         if again is None:
             raise Diverged("other noisy values end the training")
         yield again.play

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ...accounting.checks.conditions import Condition
-from ...accounting.claim import Claim
 from ...accounting.lower.bounds import Bound
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import several
-from ..mechanisms.absence import Incomparable, history, without
-from ..mechanisms.inside import Inside, moving
+from ..mechanisms.absence import Incomparable, history, moves_without
+from ..mechanisms.inside import moving
 from ..mechanisms.reading import idle, repeated
 from ..recorded.laws import SLACK, cost
 from ..recorded.playing import Diverged
@@ -50,32 +50,31 @@ FIRST = 1000  # the number of the first run; earlier ones decide which secret is
 WITH_RATIO = {"normal", "laplace", REPORT}  # laws of which the ratio is computed
 
 
-def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
+def changed_by_noise(attempt: Attempt, counted: float) -> str:
     """Why the reach from the first run does not hold for runs with other noise; "" if it seems to.
 
     In some runs the secret may cost more than the claim, and in others less. Or such a run reads a mechanism that the first run
-    does not read, and a secret then costs more. Then the epsilon is an average over the runs, which is not computed. shifts: all
-    moves of the secret. counted: the part of their cost that counts, nats.
+    does not read, and a secret then costs more. Then the epsilon is an average over the runs, which is not computed. counted: the
+    part of the cost of all moves that counts, nats.
     """
-    assert within.worst is not None
-    whole = cost(first.mechanisms, within.counted(shifts), claim.delta)
-    share = counted / whole if whole else 1.0
+    first, within, claim, shifts = attempt.first, attempt.within, attempt.case.claim, attempt.each
+    share = counted / attempt.whole if attempt.whole else 1.0
     unread = [i for i, by in enumerate(within.shifts) if not np.any(by) or i in within.idle]
     unread = [i for i in unread if i in within.idle or np.any(shifts[i])]
     epsilons = [counted]
     still = {i for i, by in enumerate(shifts) if not np.any(by) and i not in within.idle}
-    for run in _telling_runs(first, within.worst, shifts):
+    for run in _telling_runs(first, attempt.worst, shifts):
         with suppress(Incomparable):
-            epsilons.append(share * _cost(first, run, within, shifts, claim.delta, still))
+            epsilons.append(share * _cost(attempt, run, still))
     for run in _with_other_noise(first):
         try:
-            epsilons.append(share * _cost(first, run, within, shifts, claim.delta))
+            epsilons.append(share * _cost(attempt, run))
         except Incomparable:
             continue
         if read := set(unread) - idle(run, [[i] for i in unread]) if unread else set():
-            for absent in (within.worst, *within.others):
+            for absent in within.secrets:
                 with suppress(Incomparable):
-                    moved = within.counted(without(run, absent)[1])
+                    moved = within.counted(moves_without(run, absent))
                     if (epsilon := cost(run.mechanisms, moved, claim.delta)) > claim.epsilon * (1 + EQUAL):
                         line = f"with other noise the run reads the noisy value at {first.mechanisms[min(read)].line}"
                         unlike = "which it does not read in the recorded run"
@@ -83,7 +82,7 @@ def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shift
             unread = [i for i in unread if i not in read]
     if max(epsilons) <= claim.epsilon * (1 + EQUAL):
         return ""
-    depends = f"what {within.worst.secret} costs depends on the noise of the run: {min(epsilons):.3g} in one run"
+    depends = f"what {attempt.worst.secret} costs depends on the noise of the run: {min(epsilons):.3g} in one run"
     return f"{depends}, {max(epsilons):.3g} in another, and their average is not computed"
 
 
@@ -99,42 +98,40 @@ def sized_by_noise(first: History) -> str:
     return ""
 
 
-def least_share(first: History, within: Inside, each: Shifts, delta: float, measure: Measure = cost) -> float:
-    """The smallest cost of the worst secret in runs in which the noisy values tell much about it, over its cost in `first`; 1 if
-    no such run costs less. If the size of the noise depends on earlier noise, all other runs that are tried count too at delta
-    above 0: there a bound needs more than one costly run.
+def least_share(attempt: Attempt, measure: Measure = cost) -> float:
+    """The smallest cost of the worst secret in runs in which the noisy values tell much about it, over its cost in the first run;
+    1 if no such run costs less. If the size of the noise depends on earlier noise, all other runs that are tried count too at
+    delta above 0: there a bound needs more than one costly run.
 
     How far a secret moves a value may depend on earlier noisy values: a node that was chosen once is not chosen again. Then the
-    moves of one run do not add up, because the values that tell most occur in runs in which later values move less. each: all
-    moves of the secret in `first`. delta: of the claim. measure: what moves of some mechanisms cost (nats). Raises Incomparable
-    if such a run has other mechanisms.
+    moves of one run do not add up, because the values that tell most occur in runs in which later values move less. measure: what
+    moves of some mechanisms cost (nats). Raises Incomparable if such a run has other mechanisms.
     """
-    assert within.worst is not None
-    whole, share = measure(first.mechanisms, within.counted(each), delta), 1.0
+    first, delta = attempt.first, attempt.case.claim.delta
+    whole, share = measure(first.mechanisms, attempt.shifts, delta), 1.0
     for side in (1, -1):
-        run = _telling(first, within.worst, each, side, first.study.effort.one_by_one)
+        run = _telling(first, attempt.worst, attempt.each, side, first.study.effort.one_by_one)
         if run is first:
             continue
-        other = measure(run.mechanisms, moved_in(first, run, within, each), delta)
+        other = measure(run.mechanisms, moved_in(attempt, run), delta)
         share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
     for run in _with_other_noise(first) if delta > 0 and sized_by_noise(first) else ():
-        share = min(share, measure(run.mechanisms, moved_in(first, run, within, each), delta) / whole)
+        share = min(share, measure(run.mechanisms, moved_in(attempt, run), delta) / whole)
     return share
 
 
-def _cost(first: History, run: History, within: Inside, shifts: Shifts, delta: float, still: Collection[int] = ()) -> float:
+def _cost(attempt: Attempt, run: History, still: Collection[int] = ()) -> float:
     """The cost of `moved_in`, nats."""
-    return cost(run.mechanisms, moved_in(first, run, within, shifts, still), delta)
+    return cost(run.mechanisms, moved_in(attempt, run, still), attempt.case.claim.delta)
 
 
-def moved_in(first: History, run: History, within: Inside, shifts: Shifts, still: Collection[int] = ()) -> Shifts:
-    """The moves by the worst secret in another run. shifts: its moves in `first`; what they leave at 0 does not count, except in
-    the mechanisms `still`. Raises Incomparable.
+def moved_in(attempt: Attempt, run: History, still: Collection[int] = ()) -> Shifts:
+    """The moves by the secret in another run. What it leaves at 0 in the first run does not count, except in the mechanisms
+    `still`. Raises Incomparable.
     """
-    assert within.worst is not None
-    moves = without(run, within.worst)[1]
-    same = same_entries(first, shifts, moves)
-    return within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
+    moves = moves_without(run, attempt.worst)
+    same = same_entries(attempt.first, attempt.each, moves)
+    return attempt.within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
 
 
 def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> History:
@@ -151,7 +148,7 @@ def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: in
     for group in groups:
         if not group or len(first.mechanisms) < 2:
             continue
-        moves = without(run, absent)[1]
+        moves = moves_without(run, absent)
         instead |= {i: at_telling_value(run.mechanisms[i], moves[i], side) for i in group}
         other = repeated(first, instead)
         if other is None:
@@ -201,13 +198,12 @@ def _with_other_noise(first: History) -> Iterator[History]:
     """Yields runs with other seeds, and runs in which one number of a small noisy value lies in a tail of its noise."""
     if not first.study.effort.thorough:
         return
-    lines = [m.line for m in first.mechanisms]
     for number in SEEDS:
         try:
             run = history(first.study, number)
         except Diverged:
             continue
-        if [m.line for m in run.mechanisms] == lines:
+        if run.lines == first.lines:
             yield run
     left = SINGLE
     for i, mechanism in enumerate(first.mechanisms):
@@ -263,13 +259,12 @@ def from_fresh_noise(attempt: Attempt, shifts: Shifts) -> Bound | None:
 
 def sampled(attempt: Attempt, runs: int) -> Iterator[float]:
     """The log likelihood ratio of each run, minus infinity if the run has other mechanisms with or without the secret."""
-    lines = [m.line for m in attempt.first.mechanisms]
     for number in range(FIRST, FIRST + runs):
         try:
             run = history(attempt.first.study, number)
-            same = [m.line for m in run.mechanisms] == lines
-            yield log_ratio(run, attempt.within.counted(without(run, attempt.worst)[1])) if same else -math.inf
-        except (Diverged, Incomparable):
+            same = run.lines == attempt.first.lines
+            yield log_ratio(run, attempt.within.counted(moves_without(run, attempt.worst))) if same else -math.inf
+        except Departed:
             yield -math.inf
 
 

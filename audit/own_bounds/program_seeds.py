@@ -25,9 +25,8 @@ from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from ..recorded.study import from_before
 from . import certain_paths, divided_noise, noise_in_one_world, sampled_steps, size_of_noise, within_run
 from .certain_paths import fixed_draws, hides_nothing, lines_of
-from .released_noise import MOVES, exact, uncovered
+from .released_noise import MOVES, NAME, exact, uncovered
 
-NAME = "differential"
 SEEDS = 32  # trainings in each world that count how often a release occurs
 THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
 FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")

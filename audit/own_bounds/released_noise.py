@@ -8,11 +8,13 @@ the distribution.
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 
 import dp_accounting as dp
 from scipy.optimize import brentq
 
 from ...accounting.checks.conditions import LEVEL, Condition, most_telling, proved
+from ...accounting.claim import Claim
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting, unknown
@@ -85,11 +87,11 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     """
     case, found = setting.case, recorded(setting).examination
     doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
-    if not found.faults and "" not in doubts:
+    if not found.fault and "" not in doubts:
         doubts = {**shown_past(setting), **doubts}
-    if found.faults:
-        certain = exact(math.inf, found.faults[0], PATHS, SEEDED if NO_SEED in found.faults[0] else UNCOVERED)
-        return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
+    if found.fault:
+        certain = exact(math.inf, found.fault, PATHS, SEEDED if NO_SEED in found.fault else UNCOVERED)
+        return Outcome(NAME, (certain,), {}, found.fault, offered(case.model))
     doubts |= {array: why for array, why in (bare or {}).items() if array not in {*doubts, *found.noisy}}
     if not found.laws and not found.doubts and (why := uncounted(setting, found)):
         doubts |= {array: why for array in offered(case.model) if array not in doubts}
@@ -105,7 +107,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
         held = Bound(0.0, LEVEL, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "recorded draws", NAME)
         bounds.append(resting(held, LAW, REPEATED))
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
-    if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
+    if judged and not bounds[0].refuted and (failed := known_noise(found.study, case.claim)):
         doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
     where = EVERYWHERE if not moved_on_the_graph(case, found) else "by one factor" if len(found.noisy) > 1 else ANYWHERE
@@ -123,14 +125,12 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     return Outcome(NAME, tuple(bounds), {}, summary, offered(case.model), covers=covers)
 
 
-def known_noise(case: Case, made: Study) -> Condition | None:
+@lru_cache(maxsize=8)
+def known_noise(made: Study, claim: Claim) -> Condition | None:
     """The condition that fails if a draw may switch the noise off, or tells the noise; None if neither is found."""
-    claim = case.claim
-    if claim not in made.known:
-        switch = switched(made, claim)
-        why = switch or seeded(made)
-        made.known[claim] = Condition(STEADY if switch else UNTOLD, "failed", why) if why else None
-    return made.known[claim]
+    if why := switched(made, claim):
+        return Condition(STEADY, "failed", why)
+    return Condition(UNTOLD, "failed", why) if (why := seeded(made)) else None
 
 
 def shown_past(setting: Setting) -> dict[str, str]:
@@ -158,24 +158,24 @@ def uncounted(setting: Setting, found: Examination) -> str:
     return f"the noise of {lines[0]} may hide nothing of a secret that happens to change nothing here" if lines else ""
 
 
-def mismatch(case: Case, found: Examination) -> str | None:
+def mismatch(case: Case, found: Examination) -> str:
     """Why the recorded noise contradicts the ledger, or why its trade-off curve is not known.
 
-    None if the noise agrees with the ledger, if the ledger is unknown but the curve is known, and if no noise was located.
+    "" if the noise agrees with the ledger, if the ledger is unknown but the curve is known, and if no noise was located.
     """
     ledger, laws = case.model.ledger, found.laws
     if not laws:
-        return None
+        return ""
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     unknown = f"the tool does not compute the cost of {', '.join(sorted(laws))} noise as the run uses it ({lines})"
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        return unknown if cost_of(found) is None else None
+        return unknown if cost_of(found) is None else ""
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
         return f"the ledger charges for {kind}, a mechanism that the recorder cannot recognise from its draws"
     if laws <= set(kinds):
-        return unknown if cost_of(found) is None else None
+        return unknown if cost_of(found) is None else ""
     charges = " or ".join(LAWS[name].charged for name in kinds)
     return f"the ledger charges for {charges} noise, and the run draws {', '.join(sorted(laws))} noise ({lines})"
 
@@ -249,7 +249,7 @@ def uncovered(made: Study, doubts: Iterable[str]) -> tuple[Condition, ...]:
     show that a run repeats.
     """
     failed = Condition(COVERED, "failed", most_telling(doubts))
-    return (failed,) if made.doubts else (REPEATED, failed)
+    return (failed,) if made.doubt else (REPEATED, failed)
 
 
 def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tuple[Condition, ...]:

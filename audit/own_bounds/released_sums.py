@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import Mechanism
 from ..mechanisms.absence import both
 from ..mechanisms.reading import repeated
 from ..recorded.playing import Cell
@@ -52,7 +52,7 @@ def released_sums(first: History, cells: Sequence[Cell]) -> list[Sum]:
     entry, or too many.
     """
     most = MOST if first.study.effort.thorough else FEW
-    if not cells or len(first.mechanisms) > most or not all(map(additive, first.mechanisms)):
+    if not cells or len(first.mechanisms) > most or not all(m.plain for m in first.mechanisms):
         return []
     shown: dict[Cell, list[Shown]] = {cell: [] for cell in cells}
     for i, mechanism in enumerate(first.mechanisms):
@@ -107,11 +107,6 @@ def _apart(sums: Sequence[Shown]) -> bool:
     responses = (np.abs(one.response) for one in sums)
     counts = [by > LINEAR * by.max() for by in responses]
     return bool(np.all(np.sum(counts, axis=0) <= 1))
-
-
-def additive(mechanism: Mechanism) -> bool:
-    """Whether the mechanism adds a noise number of its own to each entry."""
-    return mechanism.law != REPORT and not mechanism.mirrored and not mechanism.shared and bool(np.all(mechanism.covered))
 
 
 def shows_each(by: Floats, mechanism: Mechanism) -> bool:

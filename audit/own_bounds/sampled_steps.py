@@ -20,15 +20,15 @@ from ...accounting.events.counts import charged
 from ...accounting.lower.bounds import Bound
 from ...accounting.upper.pld import epsilon_at_least
 from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...reports.rounding import multiple, several
 from ..case import Case
 from ..instruments.reach import worth
-from ..mechanisms.absence import Incomparable, history, kept, moved, sizes_between
+from ..mechanisms.absence import history, kept, moved, sizes_between
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
-from ..recorded.playing import Diverged
+from ..recorded.playing import with_numbers
 from ..recorded.secrets.one_by_one import farthest_alone
 from ..recorded.secrets.worlds import UNUSUAL, Absence, outliers, without_nodes
 from ..recorded.study import History, Shifts
@@ -43,11 +43,8 @@ from .attempt import (
     Attempt,
     detected,
     far,
-    noise_not_followed,
-    noise_used_twice,
     not_excluded,
-    release_of_noisy_values,
-    stale_noise,
+    ruled_out,
 )
 from .noise_law import law_of
 from .other_runs import SCALES, STEADY, TAIL, at_telling_value
@@ -100,18 +97,14 @@ class Coins:
 
     def script(self, first: History, units: Sequence[float]) -> list[Draw]:
         """The draws of a run with other coins. units: one for each coin."""
-        draws = list(first.play.draws)
+        new = {}
         for at, unit in ((at, unit) for same, unit in zip(self.draws, units, strict=True) for at in same):
-            draw = draws[at]
-            values = draw.values.copy()
+            draw = first.play.draws[at]
+            new[at] = draw.values.copy()
             low, high = (0.0, 1.0) if draw.among else (draw.lowest, draw.top)
             place = self.node if draw.nodes is None else np.searchsorted(draw.nodes, self.node)
-            values.reshape(-1)[place] = low + (high - low) * unit
-            draws[at] = replace(draw, values=values)
-        return draws
-
-    def all(self, unit: float) -> list[float]:
-        return [unit] * len(self.draws)
+            new[at].reshape(-1)[place] = low + (high - low) * unit
+        return with_numbers(first.play.draws, new)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +143,13 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
         others = [moves_in(another(first, number), steps) for number in OTHERS]
         differs = any(not np.allclose(moves, others[0], rtol=EQUAL, atol=NOTHING) for moves in others[1:])
         again = replace(within, worst=absent, shifts=shifts)
-        attempt = Attempt(case, again, absent, first, shifts, shifts, tuple(chain.from_iterable(draws)))
-        for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice):
-            if (bound := check(attempt)) is not None:
-                return bound
+        attempt = Attempt(case, again, shifts, shifts, tuple(chain.from_iterable(draws)))
+        if (bound := ruled_out(attempt)) is not None:
+            return bound
         runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, shifts, case.claim.delta))]
         weights = [at for at, draw in enumerate(first.play.draws) if draw.weights]  # other seeds have others: see `runs`
-        return concluded(attempt, steps, runs, hidden(first, again, differs, (*attempt.sampled, *weights)) or "")
-    except (NoSamples, Incomparable, Diverged, OtherMechanisms) as reason:
+        return concluded(attempt, steps, runs, hidden(again, differs, (*attempt.sampled, *weights)))
+    except (NoSamples, Departed) as reason:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
 
@@ -201,8 +193,7 @@ def farthest_node(
     read it. How far counts in the run and in those of `telling`, because noise that tells much about a node may train the model
     so well on it that its gradient vanishes. Raises NoSamples, Incomparable.
     """
-    singles = (a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half)
-    some = [a for a in singles if first.study.whole.graph.train[a.among[0]]][:NODES]
+    some = [a for a in within.secrets if a.is_single and first.study.whole.graph.train[a.among[0]]][:NODES]
     inside = next((unit for a in some if (unit := inside_at(first, a, draws)) is not None), None)
     if inside is None:
         raise NoSamples("no number of a node in these draws keeps the node out of a sum")
@@ -227,12 +218,11 @@ def in_all_steps(first: History, draws: tuple[tuple[int, ...], ...], inside: flo
     """The training nodes that move the run farthest if all steps read all nodes, see `farthest_alone`; none if the model fails or
     departs from the run then.
     """
-    script, whole = list(first.play.draws), first.study.whole
-    for at in chain(*draws):
-        script[at] = replace(script[at], values=np.full_like(script[at].values, inside))
+    known, whole = first.play.draws, first.study.whole
+    script = with_numbers(known, {at: np.full_like(known[at].values, inside) for at in chain(*draws)})
     try:
         every = rerun(first, {}, script)
-    except (Diverged, OtherMechanisms):
+    except Departed:
         return []
 
     def sizes(absent: Absence) -> Sequence[float]:
@@ -252,7 +242,7 @@ def smallest_move(first: History, absent: Absence, coins: Coins, shifts: Shifts,
     """The Euclidean norm of the smallest move of each mechanism in the run and in those of `telling`; 0 if such a run fails."""
     try:
         runs = [moves_of(run, absent, kept(run, absent), coins, coins.inside) for run in telling(first, shifts, delta)]
-    except (NoSamples, Incomparable, Diverged, OtherMechanisms):
+    except (NoSamples, Departed):
         return 0.0
     return float(np.linalg.norm(np.min([first.sizes(each) for each in (shifts, *runs)], axis=0)))
 
@@ -261,7 +251,7 @@ def moves_of(first: History, absent: Absence, gone: History, coins: Coins, *unit
     """How far the node moves each mechanism with these coins. gone: the run without the node. units: one for each draw of the
     coins, or one for all. Raises NoSamples if the release shows the coins although every noisy value is the same.
     """
-    script = coins.script(first, units if len(units) > 1 else coins.all(units[0]))
+    script = coins.script(first, units if len(units) > 1 else units * len(coins.draws))
     run = rerun(first, {}, script)
     if not alike(first, run.play):
         raise NoSamples(f"the release shows the coins of node {coins.node} although every noisy value is the same")
@@ -337,7 +327,7 @@ def rate_of(first: History, coins: Coins, wanted: float | None, reads: Callable[
 def another(first: History, number: int) -> History:
     """A run with another seed. Raises NoSamples if it has other mechanisms."""
     other = history(first.study, number)
-    if [m.line for m in other.mechanisms] != [m.line for m in first.mechanisms]:
+    if other.lines != first.lines:
         raise NoSamples("another seed runs other mechanisms")
     return other
 
@@ -392,7 +382,7 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     elif most > claim.epsilon * (1 + EQUAL) and proven <= claim.epsilon:
         why = f"the steps cost {most:.3g} in one run, and {proven:.3g} with the smallest move of each step in {len(runs)} runs"
         conditions = (*conditions, Condition(STEADY, "failed", why))
-    elif failed := known_noise(case, first.study):
+    elif failed := known_noise(first.study, claim):
         conditions = (*conditions, failed)
     bound = exact(proven, described(steps, least, first), THEOREM, conditions)
     if bound.failed:

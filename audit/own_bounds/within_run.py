@@ -17,11 +17,11 @@ from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Claim
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT
 from ...reports.rounding import several
 from ..case import EDGES, Case
-from ..mechanisms.absence import Incomparable, history, without
+from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
@@ -29,7 +29,6 @@ from ..mechanisms.relations import in_full
 from ..mechanisms.shown.affine import ENTRIES, Affine, affine
 from ..mechanisms.shown.several_values import folded
 from ..recorded.laws import LARGEST, cost, left_out
-from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
 from .adversary.directions import Directions, directions
@@ -45,14 +44,10 @@ from .attempt import (
     described,
     detected,
     granted_to,
-    noise_not_followed,
-    noise_used_twice,
     not_excluded,
     nothing_moves,
     parts_of_release,
-    release_of_noisy_values,
-    stale_noise,
-    unknown_law,
+    ruled_out,
     used,
 )
 from .noise_law import law_of
@@ -110,7 +105,7 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     """
     bound, where = on_graph_or_small(case, within, projections)
     moved = (part for part in within.elsewhere if part.worst is not None)
-    costs = {part: math.inf if apart(part.run, part, part.shifts) else part.cost(case.claim.delta) for part in moved}
+    costs = {part: math.inf if apart(part, part.shifts) else part.cost(case.claim.delta) for part in moved}
     costly = sorted(costs, key=costs.__getitem__, reverse=True)
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
@@ -137,8 +132,8 @@ def draws_may_hide(within: Inside) -> bool:
     try:
         if within.worst is None or not moving(within.run, within.shifts):
             return bool(free_draws(within.run))
-        return hidden(within.run, within, differs=True) is not None
-    except (Incomparable, Diverged, OtherMechanisms):
+        return bool(hidden(within, differs=True))
+    except Departed:
         return True
 
 
@@ -171,7 +166,7 @@ def from_worst(case: Case, within: Inside, projections: bool) -> Bound:
         first = within.run
         for number, absent in enumerate(within.others):
             try:
-                moves, _ = read_only(first, within.idle, without(first, absent)[1], reports(first))
+                moves, _ = read_only(first, within.idle, moves_without(first, absent), reports(first))
             except Incomparable:
                 continue
             if cost(first.mechanisms, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
@@ -207,7 +202,7 @@ def with_costliest(case: Case, within: Inside) -> Inside:
     for edge in range(edges):
         with suppress(Incomparable):
             absent = without_edges(first.study.whole, np.array([edge]))
-            trials.append((absent, read_only(first, within.idle, without(first, absent)[1], {})[0]))
+            trials.append((absent, read_only(first, within.idle, moves_without(first, absent), {})[0]))
     sizes = [sum(float(np.square(by).sum()) for by in release.shown(moves)) for _, moves in trials]
     worst, shifts = trials[int(np.argmax(sizes))]
     return replace(within, small=small, worst=worst, shifts=shifts, all_tried=True)
@@ -226,12 +221,10 @@ def from_secret(case: Case, within: Inside, projections: bool) -> tuple[Bound, f
     """
     if within.worst is None:
         return nothing_moves(within), 0.0
-    first = within.run
-    moves = used(first, within)
-    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves), projections=projections)
-    for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
-        if (bound := check(attempt)) is not None:
-            return bound, math.inf if math.isinf(bound.epsilon) else 0.0
+    moves = used(within)
+    attempt = Attempt(case, within, moves, granted(case, within.run, moves), projections=projections)
+    if (bound := ruled_out(attempt)) is not None:
+        return bound, math.inf if math.isinf(bound.epsilon) else 0.0
     bound = concluded(attempt, least_cost(attempt))
     return (from_part(attempt) if bound.failed else None) or bound, attempt.whole
 
@@ -272,10 +265,10 @@ def least_cost(attempt: Attempt) -> Cost:
     first, whole, claim = attempt.first, attempt.whole, attempt.case.claim.epsilon
     try:
         moved, again = in_another_run(attempt, 1)
-        differs = grown(first, attempt.worst.secret, attempt.shifts, moved) is not None
+        differs = bool(grown(first, attempt.worst.secret, attempt.shifts, moved))
         if differs and any(draw.weights for draw in first.play.draws):
             again = min(again, *(in_another_run(attempt, number)[1] for number in OTHERS))
-        reason = hidden(first, attempt.within, differs) or ""
+        reason = hidden(attempt.within, differs)
         if masks := bool(reason) and max(whole, again) <= claim:
             of_worst, of_others = with_other_masks(attempt)
             again = min(again, of_worst)
@@ -287,7 +280,7 @@ def least_cost(attempt: Attempt) -> Cost:
         reason = reason or unseen(attempt.case, first, attempt.moves, attempt.each) or partly_shown(attempt)
         found = Cost(whole if masks else min(whole, again), again, attempt.shifts, reason, masks)
         return found if reason or found.epsilon <= claim else shown_part_of(attempt, found)
-    except (Incomparable, Diverged, OtherMechanisms) as departed:
+    except Departed as departed:
         return Cost(0.0, whole, attempt.shifts, str(departed))
 
 
@@ -311,7 +304,7 @@ def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:
     lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
     if lines != others:
         raise Incomparable("another seed runs other mechanisms")
-    moved = moved_in(first, other, attempt.within, attempt.each)
+    moved = moved_in(attempt, other)
     return moved, cost(other.mechanisms, moved, attempt.case.claim.delta)
 
 
@@ -321,7 +314,7 @@ def with_other_masks(attempt: Attempt) -> tuple[float, float]:
     """
     if why := other_noise(attempt.first):
         raise Incomparable(why)
-    secrets = [attempt.worst, *attempt.within.others[:AGAIN]]
+    secrets = attempt.within.secrets[: 1 + AGAIN]
     costs = [
         [in_another_run(replace(attempt, within=replace(attempt.within, worst=absent)), number)[1] for absent in secrets]
         for number in OTHERS
@@ -332,7 +325,7 @@ def with_other_masks(attempt: Attempt) -> tuple[float, float]:
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
     case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
-    reason = compared_only(first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(first, within, shifts)
+    reason = compared_only(first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(within, shifts)
     if reason:
         return replace(found, reason=reason)
     if seen := in_every_run(attempt, found, linear(within)):
@@ -388,7 +381,7 @@ def adding_up(attempt: Attempt, found: Cost) -> Cost:
     if found.epsilon <= claim.epsilon:
         return found
     measure = found.directions.cost if found.directions else cost
-    share = least_share(attempt.first, attempt.within, attempt.each, claim.delta, measure)
+    share = least_share(attempt, measure)
     return replace(found, epsilon=share * found.epsilon, reason="" if share * found.epsilon > claim.epsilon else DEPENDS)
 
 
@@ -436,9 +429,9 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         return bound
     if why := left_out(first.mechanisms, found.shifts):
         return without_reach(bound, Condition(COUNTED, "failed", why))
-    if failed := known_noise(attempt.case, first.study):
+    if failed := known_noise(first.study, claim):
         return without_reach(bound, failed)
-    if why := changed_by_noise(first, within, claim, attempt.each, attempt.cost(found.shifts)):
+    if why := changed_by_noise(attempt, attempt.cost(found.shifts)):
         return without_reach(bound, Condition(STEADY, "failed", why))
     return bound
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..key import Key
 from .common_noise import Common, common, reweighted
 from .forcing import Forced, forced
 from .paths import certificate, changed, seeded
-from .playing import Diverged, play, rounding, same_numbers, same_rows, small_moves
+from .playing import Diverged, play, same_numbers, same_rows, small_moves
 from .reuse import on_others_too, used_twice
 from .secrets.matchings import loudest
 from .secrets.one_by_one import farthest_alone
@@ -43,7 +44,7 @@ from .secrets.worlds import (
     without_many,
     without_one,
 )
-from .seeds import FURTHER, SELDOM, often
+from .seeds import SELDOM, often
 from .sources import Source, in_line, laid_out, nudge
 from .study import Study, on_its_base, study
 
@@ -91,15 +92,15 @@ class Move:
 class Examination:
     """The result of `examine`.
 
-    study: the study of the model on the whole graph. faults: sentences, each a proof that epsilon is infinite (see
-    `Certificate`). moves: one for each removed secret. summary: in words. doubts: array -> why nothing is stated about it;
+    study: the study of the model on the whole graph. fault: a sentence that proves that epsilon is infinite (see `Certificate`),
+    or "". moves: one for each removed secret. summary: in words. doubts: array -> why nothing is stated about it;
     the key "" stands for all arrays. common: noise that entries of the release have in common; the moves take it into account.
     failed: the error with which the model failed on the small graph of unusual nodes, with its line; "" if it did not fail.
     inside: whether the mechanisms within the run may still be known although the doubt "" says that nothing is stated.
     """
 
     study: Study
-    faults: tuple[str, ...] = ()
+    fault: str = ""
     doubts: Mapping[str, str] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
     summary: str = ""
@@ -123,9 +124,10 @@ def examine(model: Model, graph: Graph, claim: Claim, key: Key) -> Examination:
     """Examines the model on the whole graph and on a small graph with unusual nodes. A program runs on the whole graph only."""
     if isinstance(model, RunsElsewhere):
         made = study(model, graph, key)
-        return Examination(made, (), {"": made.doubts[0]} if made.doubts else {}, summary="the draws of a program were recorded")
+        doubts = {"": made.doubt} if made.doubt else {}
+        return Examination(made, doubts=doubts, summary="the draws of a program were recorded")
     first = _examined(model, graph, claim, key)
-    if first.faults or "" in first.doubts:
+    if first.fault or "" in first.doubts:
         return first
     try:
         second = _examined(model, small(graph, public_bound(model, graph)), claim, key.fold("small"), False)
@@ -134,17 +136,17 @@ def examine(model: Model, graph: Graph, claim: Claim, key: Key) -> Examination:
     where = f" on a {UNUSUAL}"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
     moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))
-    return replace(first, faults=tuple(f + where for f in second.faults), doubts=doubts, moves=moves, inside=second.inside)
+    return replace(first, fault=second.fault and second.fault + where, doubts=doubts, moves=moves, inside=second.inside)
 
 
 def _examined(model: Model, graph: Graph, claim: Claim, key: Key, probed: bool = True) -> Examination:
     unit = claim.unit
     limit = next((most for nodes, most in SECRETS if graph.nodes <= nodes), 3)
     made = study(model, graph, key, probed)
-    if made.doubts:
-        return Examination(made, (), {"": made.doubts[0]})
+    if made.doubt:
+        return Examination(made, doubts={"": made.doubt})
     if made.unplaced:
-        return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, summary=made.unplaced)
+        return Examination(made, doubts=dict.fromkeys((c.array for c in made.base.cells), made.unplaced), summary=made.unplaced)
     made = without_reports(made, unit, key)
     doubts: dict[str, str] = {}
     if twice := used_twice(made):
@@ -177,8 +179,8 @@ def _examined(model: Model, graph: Graph, claim: Claim, key: Key, probed: bool =
         if other is not None and differ and attempts < ATTEMPTS:
             attempts += 1
             found = certificate(here, one.worlds, other, differ, absent.secret)
-        if found is not None and often(claim.delta, (certain_in(here, one, key, number) for number in FURTHER)):
-            return Examination(made, (str(found),), doubts)
+        if found is not None and often(claim.delta, partial(certain_in, here, one, key)):
+            return Examination(made, str(found), doubts)
         if found is not None:
             doubts.setdefault("", f"{found}; {SELDOM}")
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
@@ -203,10 +205,10 @@ def _examined(model: Model, graph: Graph, claim: Claim, key: Key, probed: bool =
         summary += f"; {largest.left_out}" if largest.left_out else ""
         if text := resized(here, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
-    elsewhere = None if "" in doubts else on_others_too(made)
-    if elsewhere is not None:
+    elsewhere = "" if "" in doubts else on_others_too(made)
+    if elsewhere:
         doubts[""] = elsewhere
-    return Examination(made, (), doubts, tuple(move for move, *_ in moves), summary, shared, inside=elsewhere is not None)
+    return Examination(made, "", doubts, tuple(move for move, *_ in moves), summary, shared, inside=bool(elsewhere))
 
 
 def certain_in(made: Study, absent: Absence, key: Key, number: int) -> bool:
@@ -415,8 +417,8 @@ def _own_rows(made: Study, other: Forced, absent: Absence) -> list[Located]:
     return private(tried, alone)
 
 
-def resized(made: Study, absent: Absence, other: Forced) -> str | None:
-    """A sentence if the noise has another size in the run without a secret, or if its size cannot be tested; else None.
+def resized(made: Study, absent: Absence, other: Forced) -> str:
+    """A sentence if the noise has another size in the run without a secret, or if its size cannot be tested; "" if not.
 
     If the size of the noise changes, the move of a mean does not determine epsilon.
     """
@@ -427,13 +429,9 @@ def resized(made: Study, absent: Absence, other: Forced) -> str | None:
             after = play(made.model, absent.worlds, made.shifted(shifts), made.base.draws).cells[source.cell]
         except Diverged as line:
             return f"the noise on {source.cell} could not be tested in a world that differs by {absent.secret} ({line})"
-        before = other.play.cells[source.cell]
-        expected = before + source.factor * laid_out(change, before.shape, source.across)
-        if (
-            np.abs(after - expected)[source.noised] > 10 * rounding(np.maximum(np.abs(before), np.abs(after)))[source.noised]
-        ).any():
+        if not source.moves_by(change, other.play.cells[source.cell], after):
             return f"{absent.secret} changes the size of the noise on {source.cell}"
-    return None
+    return ""
 
 
 def weakest(made: Study) -> NDArray[np.int64]:

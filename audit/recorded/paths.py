@@ -184,12 +184,12 @@ def covered(made: Study, worlds: Worlds) -> bool:
         again = play(made.model, worlds, script=made.base.draws, follow=follow, constant=made.constant)
     except Exception:  # a user's model may refuse the recorder's arrays with any exception
         return False
-    own = {id(draw) for m in recorded.found for draw in (m.draw, *m.beside)}
-    if not own or any(id(draw) in own for at, draw in enumerate(first.draws) if at in made.constant):
+    run = History(made, made.whole, first, tuple(recorded.found))
+    if not run.noise or run.noise & made.constant:
         return False
     if [m.clean.shape for m in recorded.found] != [m.clean.shape for m in follow.found]:
         return False
-    twice, shared = History(made, made.whole, first, tuple(recorded.found)).sharing
+    twice, shared = run.sharing
     moves = [m.over(o.clean - m.clean) for m, o in zip(recorded.found, follow.found, strict=True)]
     if shared or not all(np.allclose(moves[i], moves[j], rtol=0, atol=ALIKE) for i, j in twice.items()):
         return False

@@ -12,8 +12,8 @@ from ...models.capabilities import RunsElsewhere
 from ...models.fitted import apart
 from ...models.graph.graph import Worlds
 from ...models.recorder import Draw, recording
-from ...models.recorder.draws.draw import Diverged, Follow
-from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.draws.draw import Departed, Diverged, Follow
+from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.script import Script
 from ..own.programs.recording import Request
 
@@ -125,7 +125,7 @@ def play(
     with recording(change, follow, weights, trained, worlds.graph.nodes) as recorded:
         try:
             release, changed = apart(model.fit, worlds)
-        except (Diverged, OtherMechanisms):
+        except Departed:
             raise
         except Exception as fault:  # a user's model may refuse other numbers with any exception
             if not instead:
@@ -161,6 +161,11 @@ def _of_program(
 def marked(draws: Sequence[Draw], places: Collection[int]) -> list[Draw]:
     """The draws, of which those at `places` also count as initial weights. A run with this script does not follow them."""
     return [replace(draw, weights=draw.weights or at in places) for at, draw in enumerate(draws)]
+
+
+def with_numbers(draws: Sequence[Draw], new: Numbers) -> list[Draw]:
+    """The draws, of which some get other numbers. new: position of a draw -> its numbers."""
+    return [replace(draw, values=new[at]) if at in new else draw for at, draw in enumerate(draws)]
 
 
 def same_numbers(one: Draw, other: Draw) -> bool:

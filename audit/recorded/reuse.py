@@ -19,8 +19,8 @@ SHARED = 3  # number of equal values that `reused` tolerates
 ROUNDED = 1000.0  # in units of rounding: by how much entries may move if two noise numbers on one entry cancel
 
 
-def used_twice(made: Study) -> str | None:
-    """A sentence if the same numbers serve as noise at two places, with two seeds, or twice in one source; else None."""
+def used_twice(made: Study) -> str:
+    """A sentence if the same numbers serve as noise at two places, with two seeds, or twice in one source; "" if not."""
     seen: dict[tuple[Cell, int], NDArray[np.float64]] = {}
     for number, draws in enumerate((made.base.draws, made.others[0])):
         for source in made.sources:
@@ -42,11 +42,11 @@ def used_twice(made: Study) -> str | None:
                     f"{several(again.size, 'number')} of the noise on {source.cell} {'repeats' if again.size == 1 else 'repeat'}"
                 )
             seen[source.cell, number] = numbers
-    return None
+    return ""
 
 
-def on_others_too(made: Study) -> str | None:
-    """A sentence if numbers that are noise on one cell beside other numbers also move another cell; else None.
+def on_others_too(made: Study) -> str:
+    """A sentence if numbers that are noise on one cell beside other numbers also move another cell; "" if not.
 
     Of two sources on one cell, one changes, and the other so that their sum stays the same. If another cell then changes, the
     number of a single entry is noise on several: one noise number fewer than it seems hides the move of all of them.
@@ -67,7 +67,7 @@ def on_others_too(made: Study) -> str | None:
             size = np.maximum(np.abs(before), np.abs(after.cells[cell]))
             if cell != source.cell and np.any(np.abs(after.cells[cell] - before) > ROUNDED * rounding(size)):
                 return f"numbers drawn at {source.block.line} are noise on {source.cell}, beside others, and also move {cell}"
-    return None
+    return ""
 
 
 def by_chance(numbers: NDArray[np.float64], kind: np.dtype[Any]) -> float:
@@ -90,8 +90,8 @@ def reused(offsets: NDArray[np.int64], expected: float) -> bool:
     return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED
 
 
-def same_bits(draws: Sequence[Draw]) -> str | None:
-    """A sentence if two draws of a run are made of the same random bits of a generator, and are not the same numbers; else None.
+def same_bits(draws: Sequence[Draw]) -> str:
+    """A sentence if two draws of a run are made of the same random bits of a generator, and are not the same numbers; "" if not.
 
     Two generators with one seed give the same bits, and so does one that is seeded again or copied. `np.random.seed(s)` and
     `torch.manual_seed(s)` give the same bits too: both start a Mersenne Twister in the same way. Draws of two laws are then
@@ -128,7 +128,7 @@ def same_bits(draws: Sequence[Draw]) -> str | None:
                 if other >= first and len(laws) == 2 and laws <= set(CONTINUOUS) and not (draw.weights or draws[other].weights):
                     return dependent(draws[other], draw)
         stretches[own].append(at)
-    return None
+    return ""
 
 
 def no_noise(draw: Draw) -> bool:

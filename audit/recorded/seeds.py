@@ -7,7 +7,7 @@ random seeds, each time only until it has drawn its noise. If two seeds draw the
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,18 +112,18 @@ def needed(delta: float, runs: int) -> int:
     return max(2, int(stats.binom.isf(CHANCE, runs, delta)) + 1) if delta else 1
 
 
-def often(delta: float, shown: Iterable[bool]) -> bool:
+def often(delta: float, shown: Callable[[int], bool]) -> bool:
     """Whether what a run shows for one secret has a probability above `delta`. The claim permits that it happens more seldom.
 
-    The secret was chosen after that run, among K secrets, so further runs decide. shown: what these show, in order; at most RUNS
-    count. A delta of at most RARE needs one of them: if each secret does so with a probability of at most delta, the probability
-    of seeing this is at most RUNS K delta^2. For a larger delta, see `needed`.
+    The secret was chosen after that run, among K secrets, so further runs decide, at most RUNS. shown: whether the run with a
+    number shows it. A delta of at most RARE needs one of them: if each secret does so with a probability of at most delta, the
+    probability of seeing this is at most RUNS K delta^2. For a larger delta, see `needed`.
     """
     if delta == 0:
         return True
     count, enough = 0, 1 if delta <= RARE else needed(delta, RUNS)
-    for left, one in zip(range(RUNS - 1, -1, -1), shown, strict=False):
-        count += one
+    for left, number in zip(range(RUNS - 1, -1, -1), FURTHER, strict=True):
+        count += shown(number)
         if count >= enough or count + left < enough:
             return count >= enough
     return False

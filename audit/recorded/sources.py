@@ -60,6 +60,11 @@ class Source:
         line = np.concatenate([draws[at].units.ravel()[part] for at, part in self.block.parts])
         return laid_out(line, self.factor.shape, self.across)
 
+    def moves_by(self, change: Floats, before: Floats, after: Floats) -> bool:
+        """Whether the entries with noise move by their factors times the change of the block's numbers, up to rounding."""
+        gap = np.abs(after - before - self.factor * laid_out(change, before.shape, self.across))
+        return not np.any((gap > 10 * rounding(np.maximum(np.abs(before), np.abs(after))))[self.noised])
+
 
 def laid_out(numbers: Floats, shape: tuple[int, ...], across: bool) -> Floats:
     """The numbers of a block in the shape of a cell. across: whether they fill the cell column by column."""
@@ -110,7 +115,7 @@ def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = (
 
 
 def moved_by(
-    draws: Sequence[Draw], changes: Iterable[tuple[Block, Floats]], copies: Mapping[int, int] | None = None
+    draws: Sequence[Draw], changes: Iterable[tuple[Block, Floats]], copies: Mapping[int, int]
 ) -> dict[int, NDArray[Any]]:
     """Position of a draw -> its new numbers, for all draws that contain a changed block.
 
@@ -128,7 +133,7 @@ def moved_by(
             numbers[part] = moved if numbers.dtype.kind == "f" else np.rint(moved)
             new[at] = numbers.reshape(draw.values.shape)
             first += part.stop - part.start
-    for copy, original in (copies or {}).items():
+    for copy, original in copies.items():
         if original in new:
             new[copy] = new[original]
     return new

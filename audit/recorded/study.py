@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition
-from ...accounting.claim import Claim
 from ...models.base import Model
 from ...models.capabilities import Effort, RunsElsewhere, effort
 from ...models.errors import TrainingFailed
 from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
-from ...models.recorder.draws.draw import SHIFTED
-from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.draws.draw import SHIFTED, Departed
+from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.mechanisms.mechanism import Mechanism
 from ...models.recorder.mechanisms.sharing import ALIKE, again, in_common
 from ...models.recorder.script import alike
@@ -57,15 +56,14 @@ ROUNDED = 4  # number of runs with other rounding errors of the noise; entries t
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run of the study's model. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory
-    limit. separate: whether repetitions may give different noisy values to `twins`.
+    """A run of the study's model. mechanisms: in order. separate: whether repetitions may give different noisy values to
+    `twins`.
     """
 
     study: Study
     worlds: Worlds
     play: Play
     mechanisms: tuple[Mechanism, ...]
-    complete: bool = True
     separate: bool = False
 
     @cached_property
@@ -73,6 +71,11 @@ class History:
         """The positions of the draws that are noise of a mechanism."""
         own = {id(draw) for m in self.mechanisms for draw in (m.draw, *m.beside)}
         return frozenset(at for at, draw in enumerate(self.play.draws) if id(draw) in own)
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the mechanisms, in order."""
+        return tuple(m.line for m in self.mechanisms)
 
     @cached_property
     def sharing(self) -> tuple[dict[int, int], str]:
@@ -114,6 +117,10 @@ class History:
             lines.setdefault(self.play.draws[at].line, []).append(at)
         return lines
 
+    def drawn_at(self, places: Iterable[int]) -> str:
+        """The lines of code of the draws at these positions, each line once, in words."""
+        return ", ".join(self.by_line(places))
+
     def sizes(self, shifts: Shifts) -> tuple[float, ...]:
         """The size of the move of each clean value, see `Mechanism.size`."""
         return tuple(m.size(by) for m, by in zip(self.mechanisms, shifts, strict=True))
@@ -135,13 +142,12 @@ class Study:
     free: the positions of all draws that are neither sources nor constant nor copies.
     slack: how far rounding alone moves each entry of each cell. wide: the same for all entries of a cell, the largest that any of
     them may need; a proof that noise is missing uses it, because some entries react by chance less than others.
-    doubts: why nothing can be stated about this model.
+    doubt: why nothing can be stated about this model, or "".
     unplaced: why no noise was searched for in the release; "" if it was.
     histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
     weights: the positions of draws that count as initial weights or as public, although their numbers look like noise, see
     initial_weights.py.
     closely, maxima: how the mechanisms of its runs are recorded, see `Mechanisms`.
-    known: whether the noise may be switched off or known, for each claim for which this was tested, see `known_noise`.
     """
 
     model: Model
@@ -153,14 +159,13 @@ class Study:
     copies: Mapping[int, int] = field(default_factory=dict)
     slack: Mapping[Cell, Floats] = field(default_factory=dict)
     wide: Mapping[Cell, Floats] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
+    doubt: str = ""
     unplaced: str = ""
     histories: tuple[tuple[Worlds, Play, tuple[Mechanism, ...]], ...] = ()
     few: Mapping[int, int] = field(default_factory=dict)
     weights: frozenset[int] = frozenset()
     closely: bool = False
     maxima: bool = False
-    known: dict[Claim, Condition | None] = field(default_factory=dict, init=False)
 
     @property
     def placed(self) -> set[int]:
@@ -366,19 +371,18 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
     except TrainingFailed as fault:
         played = histories[0][1] if histories else bare
         return _doubted(Study(model, worlds[0], played), f"a training with another seed, or while it is recorded, fails: {fault}")
-    except (Diverged, OtherMechanisms) as line:
+    except Departed as line:
         summary = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
         return _doubted(Study(model, worlds[0], histories[0][1]), summary)
     base, *others = (played for _, played, _ in histories)
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
     if text := from_earlier(list(dict.fromkeys(path for _, played, _ in histories for path in played.stale))):
-        return dataclasses.replace(made, doubts=(text,))
+        return dataclasses.replace(made, doubt=text)
     if text := other_count(base, others):
-        return dataclasses.replace(made, doubts=(text,))
+        return dataclasses.replace(made, doubt=text)
     constant = frozenset(at for at, d in enumerate(base.draws) if constant_draw(d, others[-1].draws[at]))
-    text = "" if constant else across(base.draws, others[0].draws)
-    doubts = (*base.notes, text) if text else base.notes
-    return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=doubts)
+    doubt = next(iter(base.notes), "") or ("" if constant else across(base.draws, others[0].draws))
+    return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubt=doubt)
 
 
 def unrecorded(model: Model, world: Worlds) -> Play:
@@ -392,7 +396,7 @@ def _doubted(made: Study, reason: str) -> Study:
     """The study with this reason why nothing is concluded from it, or with the files that its first run read, if an earlier
     training may have written them.
     """
-    return Study(made.model, made.whole, made.base, doubts=(from_earlier(made.base.stale) or reason,))
+    return Study(made.model, made.whole, made.base, doubt=from_earlier(made.base.stale) or reason)
 
 
 def from_earlier(files: Sequence[str]) -> str:

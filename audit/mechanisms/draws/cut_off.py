@@ -19,7 +19,7 @@ from ....models.recorder.mechanisms.mechanism import REPORT
 from ...key import Key
 from ...recorded.forcing import forced
 from ...recorded.laws import TAILED
-from ...recorded.playing import Cell, Play, left_in, play, rounding
+from ...recorded.playing import Cell, Play, left_in, play, rounding, with_numbers
 from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.sources import moved_by
 from ...recorded.study import History, Study
@@ -68,7 +68,7 @@ PATTERNS = (
 )
 
 
-def cut_off(made: Study, claim: Claim) -> str:
+def cut_off(first: History, claim: Claim) -> str:
     """Why noise that hides secrets may be cut off, resized or replaced where it is far from 0 or near it; "" if it is not.
 
     Noise that the recorder followed to the data: every mechanism returns the noisy value of the first run, and gets other noise
@@ -76,7 +76,7 @@ def cut_off(made: Study, claim: Claim) -> str:
     more numbers. Noise that was only located in the release: with the other numbers, noise must still be able to hide the
     absence of many secrets. delta of the claim limits how far the numbers are from 0.
     """
-    first = history(made, 0)
+    made = first.study
     noise = {id(draw) for m in first.mechanisms if m.law != REPORT for draw in (m.draw, *m.beside)}
     some = [at for at, draw in enumerate(first.play.draws) if id(draw) in noise]
     sources = [s for s in made.sources if not {at for at, _ in s.block.parts} <= set(some)]
@@ -166,7 +166,7 @@ def _scripts(made: Study, draws: Sequence[Draw], some: Sequence[int], delta: flo
             if at in some and first in new:
                 units = replace(draws[first], values=new[first]).units
                 new[at] = np.asarray(draws[at].loc + draws[at].scale * units, dtype=draws[at].values.dtype)
-        yield pattern, [replace(draw, values=new[at]) if at in new else draw for at, draw in enumerate(draws)]
+        yield pattern, with_numbers(draws, new)
 
 
 def _replaced(draw: Draw, pattern: Pattern, chance: float, seed: int) -> NDArray[Any]:
@@ -249,7 +249,7 @@ def _differing(made: Study, start: Play, other: Play, absent: Absence) -> set[Ce
 
 def _constant(made: Study, start: Play, placed: Sequence[int]) -> set[Cell]:
     """The parts of the release with an entry that stays the same when all noise of the run `start` is doubled."""
-    doubled = [replace(d, values=_twice(d)) if at in placed and d.spread else d for at, d in enumerate(start.draws)]
+    doubled = with_numbers(start.draws, {at: _twice(start.draws[at]) for at in placed if start.draws[at].spread})
     after, found = play(made.model, made.whole, script=doubled), set()
     for s in (s for s in made.sources if start.draws[s.block.parts[0][0]].spread):
         numbers = start.cells[s.cell]

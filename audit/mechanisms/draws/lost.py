@@ -57,7 +57,7 @@ def mixed(first: History, moves: Shifts, sampled: Collection[int] = ()) -> str:
     """
     places = [at for at in strayed(first, of_any_law=True) if at not in sampled]
     other = repeated(first, {}, redrawn(first, places)) if places else first
-    lines = ", ".join(first.by_line(places))
+    lines = first.drawn_at(places)
     if other is None:
         return f"with other numbers drawn at {lines} the run has other mechanisms, or fails; these draws may hide a secret"
     for m, o, by in zip(first.mechanisms, other.mechanisms, moves, strict=True):

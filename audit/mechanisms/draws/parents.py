@@ -1,7 +1,7 @@
 """Draws from which later noise is drawn, such as a drawn seed. Whoever knows such a number knows the noise."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,12 @@ from ....models.fitted import apart
 from ....models.graph.graph import Worlds
 from ....models.random.streams import fold
 from ....models.recorder import Draw, recording
-from ...recorded.playing import same_numbers
+from ...recorded.playing import Numbers, same_numbers, with_numbers
 from ...recorded.seeds import Enough
 from ...recorded.study import History, Study, related, sure
 from ..absence import history
 from ..reading import alike, repeated
 from .switches import values_of
-
-Numbers = Mapping[int, NDArray[Any]]
 
 LINES = 6  # largest number of lines whose draws are tested one line at a time; the draws of all others are tested together
 FEW = 2**24  # whoever tries so many seeds knows the noise; an honest seed has at least 31 bits
@@ -54,7 +52,7 @@ def _seeded(first: History) -> str:
         if (count := _count(first.study, at)) <= FEW and _determined(first, noise, at):
             few = f"a number drawn at {line}, which takes at most about {count:.2g} value{'s' * (count != 1)}"
             return f"the noise drawn at {later} follows from {few}"
-        run = repeated(first, {}, [dataclasses.replace(d, values=numbers.get(k, d.values)) for k, d in enumerate(draws)])
+        run = repeated(first, {}, with_numbers(draws, numbers))
         if run is None or not alike(first, run.play):
             why = f"the release shows a number drawn at {line}, from which the noise at {later} is drawn"
             return f"{why}; whoever knows it knows the noise"

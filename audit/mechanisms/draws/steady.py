@@ -5,14 +5,13 @@ adversary who knows the initial weights loses nothing by them, if the release sh
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....models.recorder import Draw
 from ...recorded.laws import NOTHING
-from ...recorded.playing import Cell, rounding
+from ...recorded.playing import Cell, rounding, with_numbers
 from ...recorded.study import History, Shifts
 from ..reading import FAR, Entry, moved_entries, repeated, with_entries
 
@@ -33,12 +32,10 @@ def other_scripts(first: History, some: Sequence[int]) -> Iterator[list[Draw]]:
     if not first.study.effort.thorough:
         return
     if any(draws[at].values.size > 1 for at in some):
-        yield [
-            replace(d, values=d.values.ravel()[::-1].reshape(d.values.shape)) if at in some else d for at, d in enumerate(draws)
-        ]
+        yield with_numbers(draws, {at: draws[at].values.ravel()[::-1].reshape(draws[at].values.shape) for at in some})
     for at in (at for at in some if draws[at].values.size <= FEW):
         for end in _ends(draws[at]):
-            yield [replace(d, values=np.full_like(d.values, end)) if k == at else d for k, d in enumerate(draws)]
+            yield with_numbers(draws, {at: np.full_like(draws[at].values, end)})
 
 
 def _ends(draw: Draw) -> list[float]:

@@ -1,7 +1,6 @@
 """Draws of few numbers that decide whether noise is added, how large it is, or whether the release shows data past it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -12,12 +11,12 @@ from ....accounting.claim import Claim, Unit
 from ....models.recorder import Draw
 from ....models.recorder.draws.draw import SHIFTED
 from ...key import Key
-from ...recorded.playing import Cell, Play, play, rounding
-from ...recorded.secrets.worlds import Absence, without_many
-from ...recorded.sources import laid_out, moved_by, nudge
+from ...recorded.playing import Cell, Play, play, with_numbers
+from ...recorded.secrets.worlds import without_many
+from ...recorded.sources import moved_by, nudge
 from ...recorded.study import History, Study
-from ..absence import Incomparable, history, kept, moved_cells
-from ..reading import SEEDS, alike, repeated, same_means
+from ..absence import changed_without, history
+from ..reading import SEEDS, repeated, unmoved
 from ..relations import same_size
 from .cut_off import cut_off
 from .steady import FEW
@@ -35,7 +34,8 @@ def switched(made: Study, claim: Claim) -> str:
     The draws of one line get the same other number, and the run is repeated with every noisy value the same: first on the whole
     graph, then without many secrets. A draw of which no tried number changes anything may still act seldom.
     """
-    return _switched(history(made, 0), claim.unit) or cut_off(made, claim)
+    first = history(made, 0)
+    return _switched(first, claim.unit) or cut_off(first, claim)
 
 
 def _switched(first: History, unit: Unit) -> str:
@@ -55,12 +55,12 @@ def _switched(first: History, unit: Unit) -> str:
             run = repeated(first, {}, script)
             if run is None or not _same_noise(first, run) or not _same_factors(first.study, script):
                 return f"with other numbers drawn at {line} the run has other mechanisms or another size of the noise, or fails"
-            if alike(first, run.play) and same_means(first.mechanisms, run.mechanisms):
+            if unmoved(first, run):
                 continue
             acts = True
-            paths = paths or [_past(first, absent) for absent in many]
+            paths = paths or [changed_without(first, absent) for absent in many]
             for absent, known in zip(many, paths, strict=True):
-                found = set() if known is None else _past(run, absent)
+                found = set() if known is None else changed_without(run, absent)
                 if found is None or found - (known or set()):
                     return f"with other numbers drawn at {line}, {absent.secret} changes the run past its noise"
         if not acts and effort.thorough and not all(_is_seed(first.play.draws[at]) for at in places):
@@ -75,8 +75,7 @@ def _scripts(first: History, places: Sequence[int]) -> Iterator[list[Draw]]:
     draws, found = first.play.draws, {at: values_of(first.play.draws[at]) for at in places}
     count = max(map(len, found.values())) if first.study.effort.thorough else 2
     for k in range(count):
-        values = {at: np.full_like(draws[at].values, some[k % len(some)]) for at, some in found.items() if some}
-        yield [replace(d, values=values[at]) if at in values else d for at, d in enumerate(draws)]
+        yield with_numbers(draws, {at: np.full_like(draws[at].values, v[k % len(v)]) for at, v in found.items() if v})
     for others in first.study.others if first.study.effort.thorough else ():
         yield [others[at] if at in found else d for at, d in enumerate(draws)]
 
@@ -125,22 +124,10 @@ def _same_factors(made: Study, script: list[Draw]) -> bool:
             before, after = (_played(made, script, moves) for moves in ((), ((source.block, change),)))
         except Exception:  # a user's model may refuse other numbers with any exception
             return False
-        one, other = before.cells[source.cell], after.cells[source.cell]
-        gap = np.abs(other - one - source.factor * laid_out(change, one.shape, source.across))
-        if np.any((gap > 10 * rounding(np.maximum(np.abs(one), np.abs(other))))[source.noised]):
+        if not source.moves_by(change, before.cells[source.cell], after.cells[source.cell]):
             return False
     return True
 
 
 def _played(made: Study, script: list[Draw], moves: Sequence[tuple[Any, NDArray[np.float64]]]) -> Play:
     return play(made.model, made.whole, moved_by(script, moves, made.copies), script)
-
-
-def _past(run: History, absent: Absence) -> set[Cell] | None:
-    """The released values that change without some secrets although every noisy value is the same; None if the run cannot be
-    repeated without them.
-    """
-    try:
-        return set(moved_cells(run.play, kept(run, absent).play, absent))
-    except Incomparable:
-        return None

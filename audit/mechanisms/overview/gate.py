@@ -40,7 +40,7 @@ def disbelieved(name: str, setting: Setting) -> str | None:
     doubted_all = arrays <= found.doubts.keys()  # then each doubt counts, even if the model releases no sums
     unclear = ["", *(("aggregates", "inputs") if not doubted_all else sorted(arrays))]
     reason = next((found.doubts[a] for a in unclear if a in found.doubts), None)
-    if found.faults or reason:
+    if found.fault or reason:
         return reason or "some released values have no noise"
     return _not_sums(case, graph, found)
 

@@ -54,7 +54,7 @@ def observe(recorded: Recorded) -> Observed:
     elif isinstance(inside, str) and inside:
         doubts.setdefault("", inside)
     fresh = not any(m.note for m in mechanisms)
-    known = not found.faults and not doubts and bool(moves) and fresh
+    known = not found.fault and not doubts and bool(moves) and fresh
     read = [i for i, m in enumerate(mechanisms) if m.released != UNREAD]
     costs = _costs(found, within, [mechanisms[i].law for i in read], _of(read, moves), case.claim.delta) if known else None
     no_noise = _no_noise(found, within)
@@ -66,9 +66,9 @@ def observe(recorded: Recorded) -> Observed:
         _unplaced(found, no_noise),
         costs,
         str(case.model.ledger),
-        agrees if not found.faults and fresh else False,
+        agrees if not found.fault and fresh else False,
         compared,
-        found.faults,
+        (found.fault,) if found.fault else (),
         tuple(f"'{array}': {text}" if array else text for array, text in doubts.items()),
         len(moves),
         len(made.base.draws),
@@ -149,7 +149,7 @@ def _released(found: Examination, doubts: Mapping[str, str], tried: bool) -> tup
     released = []
     for array in arrays:
         doubt = doubts.get(array, doubts.get(""))
-        past = next((f for f in found.faults if f"'{array}'" in f), None)
+        past = found.fault if f"'{array}'" in found.fault else ""
         if past:
             released.append(Released(array, "past the noise", past))
         elif doubt:

@@ -41,9 +41,9 @@ class Recorded:
         """The model is asked for all arrays that it offers."""
         model = self.case.model
         found = examine(keeping(model, offered(model)), self.counted, self.case.claim, self.key)
-        found = found if found.faults else _as_served(self.case, self.counted, self.key, found)
+        found = found if found.fault else _as_served(self.case, self.counted, self.key, found)
         text = same_bits(found.study.base.draws)
-        return found if text is None else dataclasses.replace(found, doubts={"": text, **found.doubts}, inside=False)
+        return dataclasses.replace(found, doubts={"": text, **found.doubts}, inside=False) if text else found
 
     @property
     def study(self) -> Study:
@@ -75,7 +75,7 @@ class Recorded:
     def _inside(self, made: Study) -> Inside | str:
         """As `inside`, with the mechanisms of this study."""
         claim = self.case.claim
-        found = made.doubts[0] if made.doubts else inside(made, claim, self.key.fold("inside"))
+        found = made.doubt or inside(made, claim, self.key.fold("inside"))
         if isinstance(found, Inside) and made.effort.thorough:
             found = _with_small(found, made, self.counted, claim, self.key.fold("small"))
             others = tuple(suspicious(found, self.counted, claim, self.key.fold("decisive")))
@@ -108,7 +108,7 @@ def _with_small(found: Inside, like: Study, graph: Graph, claim: Claim, key: Key
     model = like.model
     try:
         made = study(model, small(graph, public_bound(model, graph)), key, probed=False)
-        other = made.doubts[0] if made.doubts else inside(dataclasses.replace(made, maxima=like.maxima), claim, key)
+        other = made.doubt or inside(dataclasses.replace(made, maxima=like.maxima), claim, key)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
         return dataclasses.replace(found, failed=raised(refusal))
     where = f"on a {UNUSUAL}"
@@ -131,4 +131,4 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
         return found
     text = "the release changes when the model is asked for more arrays, so results about all arrays do not apply to the release"
     alone = examine(case.model, graph, case.claim, key)
-    return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text}, inside=False)
+    return dataclasses.replace(found, fault=alone.fault, doubts={**found.doubts, "": text}, inside=False)

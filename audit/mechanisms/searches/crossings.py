@@ -110,7 +110,7 @@ def _first(like: Study, links: list[Link], key: Key) -> History | None:
     for part in FIRST:
         made = recorded_as(like, links[max(math.ceil(part * len(links)), 1) - 1].graph, key)
         first = history(made, 0)
-        if not made.doubts and not_known(first) is None:
+        if not made.doubt and not_known(first) is None:
             return first
     return None
 

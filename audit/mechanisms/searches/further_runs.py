@@ -30,7 +30,7 @@ def in_other_runs(known: Inside, claim: Claim, key: Key) -> Iterator[Inside]:
     bar, does so in few runs only, and in more runs without many secrets than without one. Yields nothing if the first run shows
     such a path.
     """
-    secrets = [absent for absent in known.secrets if absent.among.size == 1 and absent.base is None and not absent.half]
+    secrets = [absent for absent in known.secrets if absent.is_single and absent.base is None]
     if not secrets or known.past:
         return
     many = list(chain.from_iterable(without_many(known.run.study.whole, claim.unit, key.fold("further"))))
@@ -54,7 +54,7 @@ def in_further_runs(first: History, secrets: Sequence[Absence], delta: float, ma
             run = history(first.study, number)
             for absent in (*(many if number <= WITH_MANY else ()), *islice(each, min(EACH_RUN, len(secrets)))):
                 with suppress(Incomparable):
-                    past = changed(run, absent, kept(run, absent).play, {})
+                    past = changed(run, absent, kept(run, absent).play)
                     if past and not _permitted(first, absent, past, delta):
                         return dataclasses.replace(without_secrets(run), past=past, across=(absent,))
     return None
@@ -70,7 +70,7 @@ def _permitted(first: History, absent: Absence, past: Collection[str], delta: fl
     for number in FURTHER:
         with suppress(Diverged, Incomparable):
             run = history(first.study, number)
-            shown += not changed(run, absent, kept(run, absent).play, {}).keys().isdisjoint(past)
+            shown += not changed(run, absent, kept(run, absent).play).keys().isdisjoint(past)
     return shown <= delta * len(FURTHER)
 
 

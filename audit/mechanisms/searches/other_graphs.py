@@ -18,7 +18,7 @@ from ...recorded.playing import Diverged
 from ...recorded.secrets.among_equals import among_equals
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History, Study
-from ..absence import Incomparable, OtherNoise, draws_nothing, history, without
+from ..absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved
 from ..initial_weights import same_for_all_seeds, with_weights
 from ..inside import Inside, not_known, read_only, reports, without_secrets
 from ..past_noise import changed
@@ -60,10 +60,10 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
     """
     made = recorded_as(like, graph, key)
     first = history(made, 0)
-    if not made.doubts and not_known(first) is None and (public := same_for_all_seeds(first)):
+    if not made.doubt and not_known(first) is None and (public := same_for_all_seeds(first)):
         known = history(with_weights(made, public), 0)
         first = known if not_known(known) is None else first
-    if made.doubts or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
+    if made.doubt or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
         return None
     if made.closely and not added_later(first):
         return None
@@ -108,7 +108,8 @@ def _without(first: History, absent: Absence, claim: Claim) -> Inside:
     """What a run shows of its only secret, which is the worst one if it moves anything."""
     found = without_secrets(first)
     try:
-        after, moves = without(first, absent)
+        after = kept(first, absent)
+        moves = moved(first, absent, after)
     except OtherNoise:
         return dataclasses.replace(found, resized=(absent,))
     except Incomparable:
@@ -116,7 +117,7 @@ def _without(first: History, absent: Absence, claim: Claim) -> Inside:
         return dataclasses.replace(found, silenced=(absent,) * silent, unmatched=(absent,) * (not silent))
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
-    past = changed(first, absent, after, {})
+    past = changed(first, absent, after.play)
     if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))
     return dataclasses.replace(found, moves=((absent.secret, first.sizes(counted)),), worst=absent, shifts=shifts, apart="")

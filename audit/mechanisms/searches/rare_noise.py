@@ -18,7 +18,7 @@ from ...recorded.laws import TAILED
 from ...recorded.playing import Diverged
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
-from ..absence import Incomparable, history, kept, moved_cells
+from ..absence import changed_without, history, kept
 from ..past_noise import changed
 from ..reading import idle, repeated
 
@@ -50,7 +50,7 @@ class Rare:
         """
         if not self.signs:
             return (1e-5,) if self.common else (1e-2,)
-        most = min([FARTHEST_OFF, *(float(TAILED[m.law].isf(delta)) for m in first.mechanisms if _plain(m))])
+        most = min([FARTHEST_OFF, *(float(TAILED[m.law].isf(delta)) for m in _plain(first).values())])
         return most, *(distance for distance in OFF if distance < most)
 
     def sign(self, i: int, at: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -117,7 +117,7 @@ def opened(first: History, secrets: Sequence[Absence], delta: float, until: floa
     if (found := rarely(first, [partial(_opens, absent=absent) for absent in secrets], delta, until)) is None:
         return None
     run, at, where = found
-    past = changed(run, secrets[at], kept(run, secrets[at]).play, {})
+    past = changed(run, secrets[at], kept(run, secrets[at]).play)
     return Opened(run, secrets[at], {array: f"{why}; it does so where {where}" for array, why in past.items()})
 
 
@@ -130,7 +130,7 @@ def rarely(first: History, tests: Sequence[Test], delta: float, until: float) ->
     passes with all of it. It may also pass in other ways, so this is no upper limit. until: processor time at which the search
     ends.
     """
-    sizes = [(i, m.noisy.size) for i, m in enumerate(first.mechanisms) if _plain(m)]
+    sizes = [(i, m.noisy.size) for i, m in _plain(first).items()]
     if not sizes:
         return None
     others = cache(lambda: [run for number in OTHERS if (run := _further(first, number)) is not None])
@@ -155,7 +155,13 @@ def rarely(first: History, tests: Sequence[Test], delta: float, until: float) ->
     return None
 
 
+def _plain(first: History) -> dict[int, Mechanism]:
+    """The mechanisms of known law in which each entry has a noise number of its own, by their positions."""
+    return {i: m for i, m in enumerate(first.mechanisms) if m.law in TAILED and m.plain}
+
+
 def _further(first: History, number: int) -> History | None:
+    """A further run of the study; None if it has other mechanisms."""
     with suppress(Diverged):
         run = history(first.study, number)
         return run if [m.noisy.shape for m in run.mechanisms] == [m.noisy.shape for m in first.mechanisms] else None
@@ -165,11 +171,6 @@ def _further(first: History, number: int) -> History | None:
 def reads_one(run: History, some: Collection[int]) -> bool:
     """Whether the run reads one of these mechanisms."""
     return any(not idle(run, [[i]]) for i in some)
-
-
-def _plain(mechanism: Mechanism) -> bool:
-    """Whether each entry has a noise number of its own, of a known law without limits."""
-    return mechanism.law in TAILED and not (mechanism.shared or mechanism.mirrored) and bool(np.all(mechanism.covered))
 
 
 def _with_noise(first: History, kind: Rare, places: Places, distance: float) -> History | None:
@@ -184,9 +185,7 @@ def _with_noise(first: History, kind: Rare, places: Places, distance: float) -> 
 
 def _opens(run: History, absent: Absence) -> bool:
     """Whether a secret changes the release of a run although every noisy value is the same."""
-    with suppress(Incomparable, Diverged):
-        return any(True for _ in moved_cells(run.play, kept(run, absent).play, absent))
-    return False
+    return bool(changed_without(run, absent))
 
 
 @dataclass(frozen=True, eq=False)

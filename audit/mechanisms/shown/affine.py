@@ -10,10 +10,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...recorded.playing import left_in
 from ...recorded.study import History, Shifts
-from ..undone import each_alone
 from .parts import EXACT
 from .view import View
 
@@ -72,12 +70,8 @@ def affine(first: History, read: Sequence[int], of_sums: bool = False) -> Affine
     """
     effort, some = first.study.effort, [first.mechanisms[i] for i in read]
     most = ENTRIES * effort.entries if effort.thorough else 0
-    known = all(_normal(m) for m in some) and 0 < sum(m.clean.size for m in some) <= most
+    known = all(m.law == "normal" and m.plain for m in some) and 0 < sum(m.clean.size for m in some) <= most
     return _found(first, tuple(read), of_sums) if known else None
-
-
-def _normal(mechanism: Mechanism) -> bool:
-    return mechanism.law == "normal" and each_alone(mechanism)
 
 
 def _moved(view: View, before: Floats | None, change: Floats) -> Floats | None:

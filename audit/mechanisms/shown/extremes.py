@@ -16,7 +16,7 @@ from ....models.recorder import Draw
 from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...recorded.playing import rounding
 from ...recorded.study import History
-from ..reading import Entry, anywhere, drawn_again, ends, repeated
+from ..reading import Entry, all_else, anywhere, ends, repeated
 
 Values = NDArray[np.float64]
 
@@ -139,8 +139,7 @@ class _Probe:
 
     def _rest(self) -> tuple[dict[int, Mechanism], list[Draw]]:
         """Other values for all that is random besides the reports."""
-        instead = {k: anywhere(self.first.mechanisms[k], self.random) for k in self.first.besides([self.i])}
-        return instead, [drawn_again(draw, self.random) for draw in self.first.study.others[0]]
+        return all_else(self.first, [self.i], self.random)
 
     def _alone(self) -> NDArray[np.bool_]:
         """Which released numbers depend on nothing random but the reports, for several values of these; none if a run fails."""

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ....models.recorder.mechanisms.mechanism import REPORT
 from ...recorded.study import Floats, History, Shifts
-from ..reading import Entry, anywhere, drawn_again, in_place, others, repeated
+from ..reading import Entry, all_else, in_place, others, repeated
 
 REPEATED = 4  # smallest number of runs with each value of a report
 Place = tuple[int, Entry]  # the position of a report in the run, and one of its entries
@@ -188,8 +188,8 @@ def _with(first: History, values: Values) -> Floats | None:
 
 def _redrawn(first: History, values: Values, random: np.random.Generator) -> Floats | None:
     """As `_with`, but all other random values are replaced too."""
-    instead = {i: anywhere(m, random) for i, m in enumerate(first.mechanisms)}
+    instead, draws = all_else(first, (), random)
     for (i, entry), value in values.items():
         instead[i].noisy[entry] = value
-    run = repeated(first, instead, [drawn_again(draw, random) for draw in first.study.others[0]])
+    run = repeated(first, instead, draws)
     return None if run is None else run.play.numbers

@@ -1,6 +1,6 @@
 """What a release shows of some mechanisms of a run, as a function of their noisy values, and the entries that tests change."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...recorded.playing import ULPS, Cell, left_in
 from ...recorded.study import History
-from ..reading import Entry, moved_entries, repeated, same_means
+from ..reading import Entry, moved_entries, only, repeated, same_means
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class View:
         pairs = zip(self.at, self.mechanisms, self.split(units), strict=True)
         noisy = {i: m.with_noisy(m.noisy + m.scale * by) for i, m, by in pairs}
         other = repeated(self.first, noisy)
-        if other is None or (len(self.at) > 1 and not same_means(self.first.mechanisms, other.mechanisms)):
+        if other is None or (len(self.at) > 1 and not same_means(self.first, other)):
             return None
         return self.numbers(other, centred)
 
@@ -95,14 +95,6 @@ def effects_of(view: View, entries: list[Entry], start: Floats, centred: bool = 
         return None
     effect = (np.stack([np.asarray(column) for column in columns], axis=1) - before[:, None]) / step
     return effect.astype(np.float64)  # whole numbers of 64 bits may make it wider, which no decomposition takes
-
-
-def only(move: Floats, entries: Collection[Entry]) -> Floats:
-    """The move at these entries, 0 elsewhere."""
-    kept = np.zeros_like(move)
-    for entry in entries:
-        kept[entry] = move[entry]
-    return kept
 
 
 def candidates(view: View, by: Floats, most: int) -> list[Entry]:

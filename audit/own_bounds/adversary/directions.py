@@ -20,7 +20,7 @@ from ....accounting.upper.exact import finite_epsilon
 from ....models.recorder.mechanisms.mechanism import Mechanism
 from ...mechanisms.inside import Inside
 from ...mechanisms.reading import EACH, farthest
-from ...mechanisms.undone import each_alone, scaled, undoes_factors
+from ...mechanisms.undone import scaled, undoes_factors
 from ...recorded.laws import NOTHING, SLACK, composed
 from ...recorded.study import Shifts
 
@@ -93,7 +93,7 @@ def directions(within: Inside, shifts: Shifts) -> Directions | None:
         for i, (axis, *others) in axes.items()
         if one_world
         and first.mechanisms[i].law == "normal"
-        and each_alone(first.mechanisms[i])
+        and first.mechanisms[i].plain
         and i not in within.undone | sums
         and not {0, 1} <= {axis, *others}
         and not undoes_factors(first, i, shifts[i], axis, sign=-1)

@@ -15,7 +15,7 @@ from ....models.recorder.mechanisms.mechanism import REPORT, TWO_SIDED, Mechanis
 from ...case import Case
 from ...mechanisms.inside import Inside, moving
 from ...mechanisms.reading import EACH, alike, farthest, moved_by, repeated, with_other_values
-from ...mechanisms.relations import added_only, exchanged, proportional, same_release
+from ...mechanisms.relations import added_only, exchanged, proportional
 from ...mechanisms.shown.extremes import shown_at_an_end
 from ...mechanisms.shown.parts import shown_part, shown_together
 from ...mechanisms.shown.reported import shown
@@ -23,7 +23,7 @@ from ...mechanisms.shown.view import View
 from ...mechanisms.undone import CHARGED, SAMPLED, pays
 from ...recorded.laws import NOTHING
 from ...recorded.playing import Cell
-from ...recorded.study import History, Shifts
+from ...recorded.study import History, Shifts, close
 
 SAME = 1e-6  # relative tolerance between the costs of a report and of one for which the ledger charges
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
@@ -75,8 +75,8 @@ def granted(case: Case, first: History, moves: Shifts) -> Shifts:
     return tuple(kept)
 
 
-def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | None:
-    """Why randomised reports may hide the secret from an adversary, or None if they do not.
+def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str:
+    """Why randomised reports may hide the secret from an adversary, or "" if they do not.
 
     moves: all moves. seen: the moves that an adversary may learn, from `granted`.
     """
@@ -102,7 +102,7 @@ def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | Non
     if still and noisy and not independent(first, still, noisy):
         line = first.mechanisms[still[0]].line
         return f"the draws at {line} choose between values, as samples do; they may hide a secret"
-    return None
+    return ""
 
 
 def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
@@ -115,8 +115,8 @@ def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> b
     )
 
 
-def compared_only(first: History, shifts: Shifts) -> str | None:
-    """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
+def compared_only(first: History, shifts: Shifts) -> str:
+    """Why an adversary may see less than the noisy values that the secret moves, or "" if the adversary sees them.
 
     A run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. The proofs of these
     mechanisms do not release the noisy values, so the epsilon of the noisy values does not refute them. The function looks for
@@ -135,11 +135,11 @@ def compared_only(first: History, shifts: Shifts) -> str | None:
             if_so = "if they are only compared (as in report-noisy-max) or rounded, they may cost less"
             way = "if your proof releases them, declare a ledger of Gaussian or Laplace events"
             return f"{text}, and the ledger does not charge for their noise; {if_so}; {way}"
-    return None
+    return ""
 
 
-def noised_again(first: History, shifts: Shifts) -> str | None:
-    """Why noise of later mechanisms may add to the noise that hides a move, or None if it does not.
+def noised_again(first: History, shifts: Shifts) -> str:
+    """Why noise of later mechanisms may add to the noise that hides a move, or "" if it does not.
 
     A run may use a noisy value only inside values to which it adds more noise, and release these alone. The release then shows a
     sum of both noises, and epsilon may be smaller than that of the first noise. The function gives other noisy values to the
@@ -149,7 +149,7 @@ def noised_again(first: History, shifts: Shifts) -> str | None:
     for i in farthest(first, shifts)[:EACH]:
         if all(other is not None and alike(first, other.play) for other in with_other_values(first, [i])):
             return f"the run uses the noisy value at {first.mechanisms[i].line} only in values to which it adds more noise"
-    return None
+    return ""
 
 
 def together(within: Inside, shifts: Shifts) -> str:
@@ -188,7 +188,7 @@ def in_any_order(first: History, shifts: Shifts) -> str:
             if np.array_equal(noisy, mechanism.noisy):  # as half of all orders of two rows are
                 noisy = np.roll(mechanism.noisy, 1, axis=axis)
             other = repeated(first, {i: replace(mechanism, noisy=noisy)})
-            if other is not None and same_release(first, other):
+            if other is not None and close(first.play, other.play):
                 return f"the run does not depend on the order of the noisy values at {mechanism.line}, as a sum or a shuffle"
     return ""
 
@@ -224,12 +224,13 @@ def with_sums(first: History, within: Inside) -> History:
     return replace(first, mechanisms=tuple(mechanisms))
 
 
-def behind(first: History, within: Inside, shifts: Shifts) -> str:
+def behind(within: Inside, shifts: Shifts) -> str:
     """Why the noise at a later place may hide what the secret moves, or data that is added later may cancel it; "" if some array
     without a path past the noise shows the noisy values.
     """
     if not within.past:
         return ""
+    first = within.run
     for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)):
         if m.size(by) <= NOTHING:
             continue

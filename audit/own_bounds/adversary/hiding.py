@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
@@ -13,7 +12,7 @@ from ....accounting.claim import Unit
 from ....accounting.events.counts import charged
 from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...key import Key
-from ...mechanisms.absence import Incomparable, history, without
+from ...mechanisms.absence import Incomparable, history, moves_without
 from ...mechanisms.draws.lost import lost_noise
 from ...mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
 from ...mechanisms.inside import Inside, moving
@@ -27,13 +26,14 @@ from ...mechanisms.reading import (
     repeated,
     rerun,
     same_means,
+    unmoved,
     visible,
     with_other_entries,
     with_other_values,
 )
 from ...mechanisms.relations import added_only, averaged, in_full, parted, proportional
 from ...recorded.laws import NOTHING
-from ...recorded.playing import Cell
+from ...recorded.playing import Cell, with_numbers
 from ...recorded.secrets.worlds import Absence, without_one
 from ...recorded.study import CONTINUOUS, History, Shifts
 
@@ -53,14 +53,14 @@ MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added
 Secret = tuple[Absence, Shifts, Shifts]  # the world without it, its moves, and the moves that the run reads
 
 
-def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> list[Secret]:
+def every_secret(within: Inside, unit: Unit, worst: Shifts) -> list[Secret]:
     """The secrets that are tried, the worst one first.
 
     Only the worst secret is listed if all noise is fresh: then no other secret can show more. worst: the moves of the worst
     secret that count. Reports count for the worst secret only.
     """
     assert within.worst is not None
-    found = [(within.worst, within.shifts, worst)]
+    first, found = within.run, [(within.worst, within.shifts, worst)]
     reused = within.again or within.shared or any(m.shared or m.mirrored for m in first.mechanisms)
     if not reused and not first.noise & first.study.constant:
         return found
@@ -82,11 +82,11 @@ def moves_of_each(first: History, unit: Unit) -> tuple[tuple[Absence, Shifts], .
     found = []
     for absent in without_one(first.study.whole, unit, Key("every secret"), quietest(first), first.study.effort.secrets):
         with suppress(Incomparable):
-            found.append((absent, without(first, absent)[1]))
+            found.append((absent, moves_without(first, absent)))
     return tuple(found)
 
 
-def apart(first: History, within: Inside, shifts: Shifts) -> str:
+def apart(within: Inside, shifts: Shifts) -> str:
     """Why two mechanisms with the same noise have no cost: the secret moves them by different amounts; "" if it moves all such
     mechanisms alike.
     """
@@ -94,7 +94,7 @@ def apart(first: History, within: Inside, shifts: Shifts) -> str:
         with np.errstate(invalid="ignore"):  # infinite moves, see `Mechanism.over`
             gap = np.nan_to_num(shifts[i] - shifts[j], posinf=np.inf)
         if np.abs(gap).max(initial=0) > 10 * NOTHING:
-            both = f"the value at {first.mechanisms[i].line} has the noise of another value, and a secret moves them differently"
+            both = f"the value at {within.mechanisms[i].line} has the noise of another value, and a secret moves them differently"
             return f"{both}; the recorder does not know what the release shows of both, so it computes no cost"
     return ""
 
@@ -183,8 +183,8 @@ def linear_term(run: History, j: int, i: int) -> bool:
     return any(after is None or not np.array_equal(after.mechanisms[i].clean, other.clean) for after in runs)
 
 
-def hidden(first: History, within: Inside, differs: bool, accounted: Collection[int] = ()) -> str | None:
-    """Why a draw that is not noise may hide the move, or None if no draw does.
+def hidden(within: Inside, differs: bool, accounted: Collection[int] = ()) -> str:
+    """Why a draw that is not noise may hide the move, or "" if no draw does.
 
     A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
     clean value, or if it is a mask of uniform numbers; initial weights are no masks. Samples and shuffles are such draws: a claim
@@ -192,35 +192,36 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
     far a secret moves a gradient: the adversary sees them, and the caller counts the smallest move of several runs. differs:
     whether the move has another size with another seed. accounted: the positions of draws whose effect is accounted for.
     """
+    first = within.run
     free = [at for at in free_draws(first) if at not in accounted]
     moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
-        known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms, within.idle)
-        why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
-        return None if known else why
-    least = smallest(first, within)
+        known = same_means(first, rerun(first, {}, redrawn(first, free)), within.idle)
+        why = f"the draws at {first.drawn_at(free)} change the probabilities of the reports, so they may hide a secret"
+        return "" if known else why
+    least = smallest(within)
     uniform = [at for at in free if first.play.draws[at].law in MASKS and not first.play.draws[at].weights]
     masks = [at for at in uniform if first.play.draws[at].values.size >= least]
     if masks and not alike(first, rerun(first, {}, redrawn(first, masks)).play):
         many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
-        return f"the draws at {lines(first, masks)} {many}"
+        return f"the draws at {first.drawn_at(masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     coins += compared(first, [at for at in free if first.play.draws[at].law in CONTINUOUS])
     numbers = [at for at in free if at not in coins and not first.play.draws[at].weights] if differs else []
     for number, script in enumerate(other_scripts(first, coins) if coins else ()):
         run = repeated(first, {}, script) if number else rerun(first, {}, script)
-        if run is not None and not same_means(first.mechanisms, run.mechanisms, within.idle):
+        if run is not None and not same_means(first, run, within.idle):
             some = [first.play.draws[at] for at in coins]
             dropped = any(draw.masks is not None or draw.values.ndim > 1 for draw in some)
             way = SAMPLES if charged(first.study.model.ledger).steps else DROPOUT if dropped else FIRST_VALUES
             changes = "change the value to which noise is added, as dropout, samples and shuffles do"
-            return f"the draws at {lines(first, coins)} {changes}; they may hide a secret; {way}"
-    if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms, within.idle):
+            return f"the draws at {first.drawn_at(coins)} {changes}; they may hide a secret; {way}"
+    if numbers and not same_means(first, (other := rerun(first, {}, redrawn(first, numbers))), within.idle):
         assert within.worst is not None
-        moved = same_entries(first, within.shifts, without(other, within.worst)[1])
+        moved = same_entries(first, within.shifts, moves_without(other, within.worst))
         if further := grown(first, within.worst.secret, within.shifts, moved):
-            return f"{further}; this size depends on the draws at {lines(first, numbers)}, which may hide the move"
-    return None
+            return f"{further}; this size depends on the draws at {first.drawn_at(numbers)}, which may hide the move"
+    return ""
 
 
 def other_noise(first: History) -> str:
@@ -236,11 +237,6 @@ def other_noise(first: History) -> str:
     return ""
 
 
-def lines(first: History, draws: Sequence[int]) -> str:
-    """The lines of code of the draws at these positions, each line once, in words."""
-    return ", ".join(dict.fromkeys(first.play.draws[at].line for at in draws))
-
-
 def compared(first: History, numbers: Sequence[int]) -> list[int]:
     """The positions of the draws that act as coins: the run only compares their numbers with a threshold or with one another.
 
@@ -249,9 +245,9 @@ def compared(first: History, numbers: Sequence[int]) -> list[int]:
     """
 
     def only(some: Sequence[int]) -> bool:
-        script = [replace(d, values=d.values * (1 - NUDGE)) if at in some else d for at, d in enumerate(first.play.draws)]
-        other = rerun(first, {}, script)
-        return alike(first, other.play) and same_means(first.mechanisms, other.mechanisms)
+        draws = first.play.draws
+        smaller = with_numbers(draws, {at: draws[at].values * (1 - NUDGE) for at in some})
+        return unmoved(first, rerun(first, {}, smaller))
 
     if not numbers or only(numbers):
         return list(numbers)
@@ -275,26 +271,26 @@ def shown_always(first: History, moves: Shifts, sampled: Collection[int] = ()) -
     free = [at for at in draws if at not in weights and at not in sampled]
     cells = steady_cells(first, free, moves, tested)
     if len(cells) < len(first.play.cells) and not any(shown_in(first, moves, i, cells) for i in tested):
-        shuffles = f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do"
+        shuffles = f"the draws at {first.drawn_at(free)} reorder or choose the released values, as shuffles do"
         return (), f"{shuffles}; they may hide a secret"
     if not shown_with_other_weights(first, weights, moves, tested, cells):
-        return (), f"with other initial weights, drawn at {lines(first, weights)}, the release may not show the noisy values"
+        return (), f"with other initial weights, drawn at {first.drawn_at(weights)}, the release may not show the noisy values"
     return cells, ""
 
 
-def smallest(run: History, within: Inside) -> int:
+def smallest(within: Inside) -> int:
     """The number of entries of the smallest mechanism that the worst secret moves; 0 if it moves none."""
-    moved = (m.noisy.size for m, by in zip(run.mechanisms, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
+    moved = (m.noisy.size for m, by in zip(within.mechanisms, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
     return min(moved, default=0)
 
 
-def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:
-    """A sentence about the first mechanism that a secret moves by different amounts in two runs; None if there is none."""
+def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str:
+    """A sentence about the first mechanism that a secret moves by different amounts in two runs; "" if there is none."""
     for m, one, two in zip(run.mechanisms, shifts, others, strict=True):
         by, again = m.size(one), m.size(two)
         if abs(by - again) > EQUAL * max(by, again) + NOTHING:
             return f"{secret} moves the value at {m.line} by {by:.4g} in one run and by {again:.4g} in another"
-    return None
+    return ""
 
 
 def free_draws(first: History) -> list[int]:

@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ....models.recorder.mechanisms.found import OtherMechanisms
 from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ....models.recorder.mechanisms.sharing import ALIKE
 from ....reports.rounding import several
@@ -65,7 +64,7 @@ def common(run: History, i: int, j: int) -> Pairs:
     for number in OTHERS if one.size else ():
         try:
             other = history(run.study, number).mechanisms
-        except (Diverged, OtherMechanisms):
+        except Diverged:
             return one[:0], two[:0]
         if [m.clean.shape for m in other] != [m.clean.shape for m in run.mechanisms]:
             return one[:0], two[:0]

@@ -7,14 +7,13 @@ an epsilon that is proved for the arrays that are left holds for the whole relea
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
 from ....models.recorder.mechanisms.mechanism import REPORT, Mechanism
-from ...mechanisms.absence import without
+from ...mechanisms.absence import moves_without
 from ...mechanisms.inside import Inside, read_only, reports, without_idle, without_secrets
-from ...mechanisms.reading import anywhere, differing, drawn_again, ends, far_across, repeated, with_other_values
+from ...mechanisms.reading import all_else, anywhere, differing, ends, near_and_far, repeated, with_other_values
 from ...recorded.exposed import only
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
@@ -73,14 +72,13 @@ def with_others(first: History, some: list[int]) -> Iterator[tuple[History | Non
     """Yields pairs of runs that differ in the noisy values of the mechanisms `some` alone: the recorded run and others, and runs
     in which everything else that is random has other values.
     """
-    yield from ((first, other) for other in chain(with_other_values(first, some), far_across(first, some)))
+    yield from ((first, other) for other in near_and_far(first, some))
     for end in (0, 1):
         at_end = {i: ends(first.mechanisms[i])[end] for i in some if first.mechanisms[i].law == REPORT}
         yield first, repeated(first, at_end)
     for number in range(BACKGROUNDS):
         random = np.random.default_rng(number)
-        rest = {i: anywhere(first.mechanisms[i], random) for i in first.besides(some)}
-        draws = [drawn_again(draw, random) for draw in first.study.others[0]]
+        rest, draws = all_else(first, some, random)
         one, other = (repeated(first, rest | {i: anywhere(first.mechanisms[i], random) for i in some}, draws) for _ in range(2))
         yield one, other
 
@@ -93,7 +91,7 @@ def seen_in(arrays: tuple[str, ...], within: Inside, worst: Absence, dependent: 
     found = without_secrets(run)
     idle = found.idle | frozenset(dependent)
     idle |= {i for group in found.sums if idle & set(group) for i in group}
-    moves, doubts = read_only(run, idle, without(run, worst)[1], reports(run))
+    moves, doubts = read_only(run, idle, moves_without(run, worst), reports(run))
     past = {array: text for array, text in within.past.items() if array in arrays}
     return replace(
         within,

@@ -16,7 +16,7 @@ from ....accounting.claim import Unit
 from ....models.graph.graph import Graph, Worlds, dense, joining
 from ....reports.rounding import several
 from ...case import EDGES
-from .worlds import CLIQUE, LEAVES, Absence, small, without_edges, without_nodes
+from .worlds import CLIQUE, LEAVES, Absence, lacking, small
 
 COMPLETE = "complete graph"
 BALANCED = f"{COMPLETE} with classes of almost the same size"
@@ -40,7 +40,7 @@ class Link:
 
     def absence(self, whole: Worlds) -> Absence:
         """The world without the secret. whole: a world of the graph."""
-        return _lacking(whole, self.unit, self.secret)
+        return lacking(whole, self.unit, self.secret)
 
     def presence(self, whole: Worlds) -> Absence:
         """The world with the secret, as if the secret were an absence. whole: a world of the graph `without`."""
@@ -106,19 +106,15 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
             yield _emptied(each, unit, random.permutation(each.edges.shape[1]))
 
 
-def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
-    return without_edges(whole, secrets) if unit in EDGES else without_nodes(whole, unit, secrets)
-
-
 def _emptied(graph: Graph, unit: Unit, order: NDArray[np.int64]) -> list[Link]:
     """The links of a graph whose secrets go in this order."""
     words = {Unit.NODE: "without {} of its nodes", Unit.FEATURES: "with other features of {} of its nodes"}
     what, whole = words.get(unit, "without {} of its edges"), Worlds.of(graph, NO_SEED)
     links: list[Link] = []
-    later = _lacking(whole, unit, np.sort(order)).worlds.graph
+    later = lacking(whole, unit, np.sort(order)).worlds.graph
     for gone in range(order.size - 1, -1, -1):
         some, secret = np.sort(order[:gone]), order[gone]
-        one = _lacking(whole, unit, some).worlds.graph if gone else graph
+        one = lacking(whole, unit, some).worlds.graph if gone else graph
         one = replace(one, name=f"{graph.name}, {what.format(gone)}" if gone else graph.name)
         number = secret - np.count_nonzero(some < secret) if unit in EDGES else secret
         links.append(Link(one, unit, np.array([number]), later))
@@ -160,7 +156,7 @@ def _windmills(nodes: Graph, unit: Unit, alike: bool) -> Iterator[Link]:
         name = f"{ALIKE if alike else WINDMILL}, {several(size, 'node')} each beside the centre"
         windmill = replace(nodes, y=y, edges=edges, name=name)
         centre = np.array([0])
-        yield Link(windmill, unit, centre, _lacking(Worlds.of(windmill, NO_SEED), unit, centre).worlds.graph)
+        yield Link(windmill, unit, centre, lacking(Worlds.of(windmill, NO_SEED), unit, centre).worlds.graph)
 
 
 def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
@@ -220,7 +216,7 @@ def _of_two_kinds(graph: Graph, complete: Graph, unit: Unit, random: np.random.G
     first = np.array([0])
     for _ in range(PAIRS):
         some = replace(_of_two_rows(graph, complete, np.arange(complete.nodes), random), name=TWO_KINDS)
-        yield Link(some, unit, first, _lacking(Worlds.of(some, NO_SEED), unit, first).worlds.graph)
+        yield Link(some, unit, first, lacking(Worlds.of(some, NO_SEED), unit, first).worlds.graph)
 
 
 def _of_two_rows(graph: Graph, few: Graph, each: NDArray[np.int64], random: np.random.Generator) -> Graph:

@@ -52,6 +52,11 @@ class Absence:
     fewer: Callable[[NDArray[np.int64]], Absence] | None = None
     base: Absence | None = None
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it lacks one secret, of which whole moves are known."""
+        return self.among.size == 1 and not self.half
+
     def single(self, moves: Callable[[Absence], bool]) -> Absence | None:
         """A world that lacks one of the secrets and for which `moves` returns True, found by halving; None if the search finds
         none. It lacks this secret alone if each half that is searched moves alone; else it has a `base`.
@@ -101,7 +106,7 @@ def alone(worlds: Iterable[Absence], changes: Callable[[Absence], bool]) -> Iter
     for; worlds of which only half of a move is known are left out.
     """
     found = (absent if absent.among.size == 1 else absent.single(changes) for absent in worlds)
-    yield from (one for one in found if one is not None and one.among.size == 1 and not one.half)
+    yield from (one for one in found if one is not None and one.is_single)
 
 
 def single_secrets(
@@ -160,10 +165,7 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Absence,
     order = key.fold("some").generator().permutation(graph.edges.shape[1] if in_edges else graph.nodes)
     for share in (2, 10):
         some = np.sort(order[: order.size // share])
-        if in_edges:
-            yield (without_edges(whole, some),)
-        else:
-            yield (without_nodes(whole, unit, some),)
+        yield (lacking(whole, unit, some),)
 
 
 def without_one(
@@ -253,6 +255,11 @@ def with_other_rows(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random:
         return Absence(f"the absence of {name} with its features and labels", worlds, part, True, part, fewer)
 
     return fewer(nodes)
+
+
+def lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
+    """A world without these edges or nodes, or with other features of these nodes."""
+    return without_edges(whole, secrets) if unit in EDGES else without_nodes(whole, unit, secrets)
 
 
 def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "") -> Absence:

@@ -84,6 +84,11 @@ class Mechanism:
         return np.broadcast_to(np.asarray(self.scale) > 0, self.clean.shape)
 
     @property
+    def plain(self) -> bool:
+        """Whether it is a sum in which each entry has a noise number of its own."""
+        return not (self.values or self.shared or self.mirrored) and bool(self.covered.all())
+
+    @property
     def own(self) -> NDArray[np.bool_]:
         """Which entries have noise; of several entries with the same noise number, only the first."""
         covered = np.triu(self.covered) if self.mirrored else self.covered

@@ -61,7 +61,7 @@ def test_audits_of_one_study_share_the_recorded_runs_and_two_studies_with_other_
 def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_says(kind, tmp_path):
     model = calibrated(kind)
     found = Recorded(Case(model, CLAIM), GRAPH, Key("heard")).examination
-    assert found.faults == ()
+    assert found.fault == ""
     assert dict(found.doubts) == {}
     assert found.noisy == ("aggregates",)
     assert max(m.euclidean for m in found.moves) == pytest.approx(mu_of_claim(CLAIM), rel=1e-4)

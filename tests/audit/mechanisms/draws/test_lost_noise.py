@@ -38,6 +38,18 @@ def test_lost_noise_refutes_nothing(std):
     assert verdict(after_public_offsets(std, rotated=True)) not in {"refuted"}
 
 
+def test_noise_that_is_drawn_as_weights_of_a_layer_refutes_nothing():
+    """The recorder takes such numbers for initial weights, and the release shows the sum of both noises alone."""
+
+    def train(graph, seed):
+        torch.manual_seed(seed % 2**63)
+        clean, layer = counts(graph), torch.nn.Embedding(graph.nodes, graph.classes)
+        noisy = clean + 0.5 * np.random.default_rng(seed).standard_normal(clean.shape)
+        return released(noisy @ np.eye(graph.classes) + 3.2 * layer.weight.detach().numpy())
+
+    assert verdict(train) == "inconclusive"
+
+
 @pytest.mark.parametrize(("std", "expected"), [(3.2, "not refuted"), (0.5, "refuted")])
 def test_noise_that_is_followed_after_public_offsets_is_judged_by_its_size(std, expected):
     assert verdict(after_public_offsets(std, rotated=False)) == expected

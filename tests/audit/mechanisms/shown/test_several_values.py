@@ -5,7 +5,7 @@ import pytest
 
 from gnnaudit import Looped, Unit
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.absence import history, without
+from gnnaudit.audit.mechanisms.absence import history, moves_without
 from gnnaudit.audit.mechanisms.shown.several_values import folded
 from gnnaudit.audit.recorded.secrets.worlds import without_edges
 from gnnaudit.audit.recorded.study import study
@@ -68,7 +68,7 @@ def said(function, seed, data=counted):
 
     model = Looped(train, unit=Unit.UNDIRECTED_EDGE, releases=("number",))
     first = history(study(model, GRAPH, Key("folded", seed), probed=False, searched=False), 0)
-    _, shifts = without(first, without_edges(first.worlds, np.array([3])))
+    shifts = moves_without(first, without_edges(first.worlds, np.array([3])))
     return folded(first, shifts)
 
 

@@ -227,7 +227,7 @@ def study_after(folder, *changes):
 
 def test_noise_from_a_constant_seed_is_found_and_its_line_is_named(tmp_path):
     made = study_after(tmp_path, ('int(w["seeds"][0])', "7"))
-    assert made.doubts == ()
+    assert made.doubt == ""
     noise = {at for at, draw in enumerate(made.base.draws) if f"gap.py, line {line_of('# the sum')}" in draw.line}
     assert len(noise) == 2
     assert noise <= made.constant
@@ -237,7 +237,7 @@ def test_noise_from_a_constant_seed_is_found_and_its_line_is_named(tmp_path):
 def test_noise_of_the_operating_system_is_repeated_as_that_of_a_seed(change, tmp_path):
     """The program ignores its seed; its recorded runs get other random bytes for each seed."""
     made = study_after(tmp_path, change)
-    assert made.doubts == ()
+    assert made.doubt == ""
     assert not made.constant
     assert [m.law for m in made.histories[0][2]] == ["normal"] * 2
 
@@ -252,7 +252,7 @@ def test_noise_of_the_operating_system_is_repeated_as_that_of_a_seed(change, tmp
 )
 def test_a_release_that_changes_without_the_recorder_although_the_random_bytes_are_the_same_is_doubted(changes, cause, tmp_path):
     """The first two programs draw in another process, the third one adds more noise while it is recorded."""
-    (doubt,) = study_after(tmp_path, *changes).doubts
+    doubt = study_after(tmp_path, *changes).doubt
     assert doubt.startswith(f"the release changes when the run is recorded or repeated with the same seed: {cause}")
 
 
