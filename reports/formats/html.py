@@ -21,7 +21,7 @@ from ..figures.subgroup_rows import sliced
 from ..files import write_text
 from ..layers import layers
 from ..observed import REPORTS, alike
-from ..results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
+from ..results import AttackRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, percent, up
 from ..summary import (
     UNITS,
@@ -178,7 +178,6 @@ def tables(found: Results) -> dict[str, Any]:
         "accountants": {u: giving(c for c in priced if c.key.unit == u) for u in units(c.key for c in priced)},
         "published": any(c.printed is not None or c.as_coded is not None for c in priced),
         "reasons": reasons(priced),
-        "findings": found.of(FindingRow),
         "by_noise": any(re.search(f"{LITTLE}(?! in | on )", line.verdict.sentence) for line in claims),
         "noticing": any("would have been noticed" in line.verdict.sentence for line in claims),
         "ours": any(row.mode != "own" for row in found.of(UtilityRow)),
