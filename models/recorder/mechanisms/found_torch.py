@@ -475,12 +475,10 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
         several = readable(other) and not other.is_complex() and hasattr(noise, "shape")
         several = several and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
         number = numbers_of(other).astype(np.float64) if several else None
-    turned = None if number is None else origin.turned(number)
-    if turned is None or not (np.all(number) if name.startswith("div") else np.any(number)):
+    if number is None or not (np.all(number) if name.startswith("div") else np.any(number)):
         return None
-    scaled = np.multiply if name.startswith("mul") else np.divide
-    shift = float(scaled(origin.shift, number)) if origin.shift else 0.0
-    return scaled(origin.scale, np.abs(number)), shift, turned.computed
+    scaled: tuple[Any, float, str] | None = origin.times(np.multiply if name.startswith("mul") else np.divide, number)
+    return scaled
 
 
 def _apart(name: str, args: Sequence[Any]) -> bool:

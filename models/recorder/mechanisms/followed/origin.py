@@ -94,6 +94,16 @@ class Origin:
             return self
         return replace(self, computed=MIRRORED[self.law]) if np.all(np.asarray(factor) <= 0) else None
 
+    def times(self, ufunc: Any, factor: Any) -> tuple[Any, float, str] | None:
+        """The scale, the shift and the computed law of the noise after a product with a factor, or a division by it. factor: a
+        number, or an array if the noise has no shift. None if the factor's signs differ and matter.
+        """
+        turned = self.turned(factor)
+        if turned is None:
+            return None
+        shift = float(ufunc(self.shift, np.ravel(factor)[0])) if self.shift else 0.0
+        return ufunc(self.scale, np.abs(factor)), shift, turned.computed
+
     @property
     def one_sided(self) -> bool:
         """Whether the noise is never below 0, so that it hides no data before the program combines it with other noise."""
