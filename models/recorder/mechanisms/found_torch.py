@@ -60,8 +60,7 @@ def drawn(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> None:
 
 
 def origins(mechanisms: Any) -> Origins:
-    mechanisms.tensors = reports_torch.by_tensor(mechanisms.tensors)
-    return mechanisms.tensors
+    return reports_torch.by_tensor(mechanisms, "tensors")
 
 
 def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
@@ -102,8 +101,7 @@ def _numbers(tensor: Any, among: Any = None) -> NDArray[Any] | None:
 
 
 def _keep_scores(mechanisms: Mechanisms, tensor: Any, scores: Scores) -> None:
-    mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
-    mechanisms.scores[tensor] = scores
+    reports_torch.by_tensor(mechanisms, "scores")[tensor] = scores
 
 
 def scores_as_array(mechanisms: Mechanisms, tensor: Any, to_numpy: Callable[[], Any]) -> Any:
@@ -267,8 +265,7 @@ def _kept(
     if scaled is not None and origin is not None:
         _followed_by(name, args, origin, scaled, result, again)
     if name == "copy_" and (copied := origins(mechanisms).get(args[0])) is not None:
-        mechanisms.parts = reports_torch.by_tensor(mechanisms.parts)
-        written(mechanisms.parts, args[0], copied)
+        written(reports_torch.by_tensor(mechanisms, "parts"), args[0], copied)
     if in_place and mechanisms.arrays and readable(args[0]):
         _into_arrays(mechanisms, args[0])
 
