@@ -175,13 +175,26 @@ class BoundRow(Row):
         return "; ".join(c["what"] for c in self.conditions if c["how"] == "granted")
 
 
+class FindingRow(Row):
+    """A published claim and what was found. Only `audit findings` writes such rows, in findings.json."""
+
+    kind: Literal["finding"] = "finding"
+    id: str
+    claim: str
+    printed_epsilon: Number | None = None
+    lower: Number
+    confidence: Number
+    verdict: str
+    source: str = ""
+
+
 class SkippedRow(Row):
     kind: Literal["skipped"] = "skipped"
     what: str
     reason: str
 
 
-AnyRow = Annotated[UtilityRow | AccountRow | AttackRow | BoundRow | SkippedRow, Field(discriminator="kind")]
+AnyRow = Annotated[UtilityRow | AccountRow | AttackRow | BoundRow | FindingRow | SkippedRow, Field(discriminator="kind")]
 R = TypeVar("R", bound=Row)
 
 

@@ -174,9 +174,12 @@ def _utility(model: str, mode: str, unit: Unit | None, epsilon: float, delta: fl
 def extra_rows() -> list[results.Row]:
     paper: dict[str, Any] = {"model": "gap", "mode": "paper", "unit": EDGE, "epsilon": 1.0, "delta": 1e-6}
     note = "counts a directed edge (sensitivity 1), where an undirected edge moves two rows (square root of 2)"
+    finding = {"printed_epsilon": 4.0, "lower": 4.97, "confidence": 0.95, "source": "Sajadmanesh et al. 2023, Lemma 1"}
+    claim = "GAP protects an undirected edge at the printed epsilon"
     reason = "attack 'direct' needs 'aggregates', which this plan does not expose"
     return [
         results.AccountRow(**paper, accountant="published", value=1.0, is_upper_bound=False, as_coded=1.02, note=note),
+        results.FindingRow(**paper, id="gap-undirected", claim=claim, verdict="refuted", **finding),
         results.SkippedRow(model="dpar", mode="sound", unit=NODE, epsilon=1.0, what="attack direct", reason=reason),
     ]
 

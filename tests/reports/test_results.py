@@ -18,6 +18,7 @@ BY_KIND = {
         *("shadows", "targets", "baseline_auc"),
     },
     "bound": {"audit", "attack", "shape", "value", "confidence", "rounds", "exposes", "verdict", "notices", "seconds"},
+    "finding": {"id", "claim", "printed_epsilon", "lower", "confidence", "verdict", "source"},
     "skipped": {"what", "reason"},
 }
 
