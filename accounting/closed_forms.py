@@ -2,6 +2,7 @@
 
 import math
 from functools import cache
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -146,19 +147,19 @@ def channel_epsilon(probabilities: ArrayLike, delta: float = 0.0) -> float:
     p = np.asarray(probabilities, float)
     if p.ndim != 2 or (p < 0).any() or not np.allclose(p.sum(axis=1), 1, atol=1e-9):
         raise ValueError(f"probabilities of shape {p.shape}: needs (inputs, outputs), none negative, each row summing to 1.")
-    return max((_pair(p[i], p[j], delta) for i in range(len(p)) for j in range(len(p)) if i != j), default=0.0)
+    return max((pair_epsilon(one, other, delta, rounding=1e-15) for one, other in permutations(p, 2)), default=0.0)
 
 
-def _pair(p: np.ndarray, q: np.ndarray, delta: float) -> float:
-    """The smallest epsilon >= 0 with sum(max(p - e^epsilon q, 0)) <= delta."""
+def pair_epsilon(p: np.ndarray, q: np.ndarray, delta: float, rounding: float = 0.0) -> float:
+    """The smallest epsilon >= 0 with sum(max(p - e^epsilon q, 0)) <= delta + rounding. rounding: errors of the probabilities."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(p > 0, np.log(p) - np.log(q), -math.inf)
     order = np.argsort(-ratio)
-    mass, other = np.cumsum(p[order]), np.cumsum(q[order])
+    mass, other = np.cumsum(p[order]).tolist(), np.cumsum(q[order]).tolist()
     for k, at in enumerate(ratio[order]):  # if only the k+1 largest ratios exceed epsilon, delta = mass - e^epsilon * other
         last = max(float(ratio[order][k + 1]) if k + 1 < len(order) else 0.0, 0.0)
         if at <= 0:
             return 0.0
-        if mass[k] - math.exp(min(last, 700.0)) * other[k] > delta + 1e-15:
+        if mass[k] - math.exp(min(last, 700.0)) * other[k] > delta + rounding:
             return math.inf if other[k] == 0 else max(math.log(max(mass[k] - delta, 1e-300) / other[k]), last)
     return 0.0

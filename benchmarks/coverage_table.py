@@ -32,7 +32,7 @@ from gnnaudit.accounting.lower.elementary import SHARE, SIDES, Kind, guesses, le
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import (
     Charge,
-    correct_guesses,
+    by_score,
     fewest_tied,
     gaussian_beta,
     groups_against,
@@ -40,6 +40,7 @@ from gnnaudit.accounting.lower.guessing import (
     rates,
     rejects,
     tied_p_value,
+    weight_of_correct,
     weighted_p_value,
 )
 from gnnaudit.accounting.lower.one_run import SPARED, best_guesses
@@ -422,7 +423,7 @@ def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.ra
             mu_found = gaussian.mu_lower(ins.mean() - outs.mean(), pooled_sd(outs, ins), len(outs), len(ins), ALPHA - spared)
             alarms += bool(mu_found > mu)
             continue
-        v = correct_guesses(scores, bits, guesses, seed=i)
+        v = weight_of_correct(by_score(scores, bits, seed=i), ((1, guesses),))
         if v not in fallback:
             fallback[v] = bool(rejects(gaussian_beta(mu), m, guesses, v, np.array([spared]))[0])
         alarms += fallback[v]

@@ -3,10 +3,12 @@
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -66,6 +68,14 @@ def number(value: object) -> float:
     if math.isnan(result):
         raise ValueError("NaN is not a result: leave this row out and add a row of kind 'skipped' with the reason")
     return result
+
+
+def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
+    """The items with the same `by`, in the order in which they come."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(by(item), []).append(item)
+    return found
 
 
 def plain(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """The rows of results.json. Other programs read these field names: new versions may add fields but never rename them."""
 
-import dataclasses
 import json
 import math
 from pathlib import Path
@@ -177,6 +176,8 @@ class BoundRow(Row):
 
 
 class FindingRow(Row):
+    """A published claim and what was found. Only `audit findings` writes such rows, in findings.json."""
+
     kind: Literal["finding"] = "finding"
     id: str
     claim: str
@@ -253,10 +254,6 @@ def parse(document: Any) -> Results:
         raise ValueError(f"{place}={first.get('input')!r:.100}: {first['msg'][0].lower()}{first['msg'][1:]}.") from None
 
 
-# the fields that a row has from a bound under the same name
-SAME = ("audit", "attack", "shape", "notices", "reach", "method", "confirmed", "theorem", "against", "withdrawn")
-
-
 def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
     """A row for each lower bound. notices: the violation that the plan asks to detect, as a factor of the noise."""
     claim = evidence.claim
@@ -270,14 +267,10 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
     return [
         BoundRow(
             **common,
-            **{name: getattr(b, name) for name in SAME},
-            value=b.epsilon,
-            confidence=1 - b.alpha,
-            rounds=sum(b.trials),
+            **b.row(),
             verdict="inconclusive" if b.refuted and b.assumed else verdict(b.refuted, b.notices),
             detectable_epsilon=b.reach if math.isfinite(b.reach) else None,
             detectable_by=None if b.covers is None else dict(b.covers),
-            conditions=[dataclasses.asdict(condition) for condition in b.conditions],
         )
         for b in evidence.bounds
     ]

@@ -13,6 +13,7 @@ from ..accounting.checks.conditions import Condition
 from ..accounting.claim import Claim, Unit
 from ..accounting.upper.accountants import Upper
 from .evidence import CODES, Verdict, contradicting, judge, lowest, refuting, weakest_link
+from .files import grouped
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 if TYPE_CHECKING:
@@ -203,13 +204,9 @@ def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
 
 def why_untested(rows: Iterable[SkippedRow]) -> dict[Key, str]:
     """Why no audit tested a claim, if none did: the whole model was skipped, or each audit of the plan was."""
-    found: dict[Key, str] = {}
-    audits: dict[Key, list[SkippedRow]] = {}
-    for row in rows:
-        if of_case(row):
-            found[key(row)] = row.reason
-        elif row.what.startswith("audit "):
-            audits.setdefault(key(row), []).append(row)
+    rows = list(rows)
+    found = {key(row): row.reason for row in rows if of_case(row)}
+    audits = grouped((row for row in rows if not of_case(row) and row.what.startswith("audit ")), key)
     for place, left in audits.items():
         one = f"{left[0].what.removeprefix('audit ')} was skipped, because {left[0].reason}"
         many = f"all {len(left)} audits of the plan were skipped; the report gives the reasons"
@@ -254,27 +251,14 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
 
 def _bound(row: BoundRow) -> Bound:
     """The bound of a row, with the fields that a verdict needs."""
-    from ..accounting.lower.bounds import Bound
+    from ..accounting.lower.bounds import SAME, Bound
 
     conditions = tuple(Condition(c["what"], c["how"], c.get("detail", "")) for c in row.conditions)
     refuted = row.verdict == "refuted" or (row.value > row.epsilon and any(c.how == "assumed" for c in conditions))
     notices, reach = (math.inf if value is None else value for value in (row.notices, row.reach))
-    return Bound(
-        epsilon=row.value,
-        alpha=1 - row.confidence,
-        shape=row.shape,
-        method=row.method,
-        trials=(row.rounds, 0),
-        refuted=refuted,
-        p_value=None,
-        notices=notices,
-        reach=reach,
-        confirmed=row.confirmed,
-        conditions=conditions,
-        against=row.against,
-        covers=row.detectable_by,
-        withdrawn=row.withdrawn,
-    )
+    same = {name: getattr(row, name) for name in SAME} | {"notices": notices, "reach": reach, "conditions": conditions}
+    trials, covers = (row.rounds, 0), row.detectable_by
+    return Bound(**same, epsilon=row.value, alpha=1 - row.confidence, trials=trials, refuted=refuted, p_value=None, covers=covers)
 
 
 def units(rows: Iterable[Row | Key]) -> list[Unit | None]:
@@ -339,11 +323,8 @@ def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
 
 def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
     """Name and mode of a model -> its skipped audits and attacks, but for whole models and for audits at infinite epsilon."""
-    found: dict[str, list[SkippedRow]] = {}
-    for row in rows:
-        if not of_case(row) and not (math.isinf(row.epsilon) and row.what.startswith("audit ")):
-            found.setdefault(name(row.model, row.mode), []).append(row)
-    return found
+    left = [row for row in rows if not of_case(row) and not (math.isinf(row.epsilon) and row.what.startswith("audit "))]
+    return grouped(left, lambda row: name(row.model, row.mode))
 
 
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Column, Table
 
 
-def simple(*columns: str, right: Collection[str] = (), overflow: Any = "ellipsis", **options: Any) -> Table:
-    """A rich table with a line under its header and no box. right: the columns that are aligned to the right."""
+def simple(*columns: str | Column, right: Collection[str] = (), overflow: Any = "ellipsis", **options: Any) -> Table:
+    """A rich table with a line under its header and no box. right: the named columns that are aligned to the right."""
     from rich import box
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow=overflow)
-    return table
+    def made(name: str) -> Column:
+        return Column(name, justify="right" if name in right else "left", overflow=overflow)
+
+    return Table(*(made(c) if isinstance(c, str) else c for c in columns), box=box.SIMPLE_HEAD, pad_edge=False, **options)

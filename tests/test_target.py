@@ -14,9 +14,10 @@ from gnnaudit import load, target
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.programs import program
-from gnnaudit.audit.own.programs.program import read_release
+from gnnaudit.audit.own.programs.program import External
 
 FILE = Path(target.__file__)
+PROGRAM = External(f"{sys.executable} train.py {{worlds}} {{out}}")
 FILL = "p = np.full((run.nodes, run.classes), 1 / run.classes)"
 
 
@@ -58,7 +59,7 @@ def test_the_file_imports_numpy_and_the_standard_library_alone(tmp_path, worlds)
     assert done.returncode == 0, done.stderr
     loaded = {name.partition(".")[0] for name in json.loads((tmp_path / "out" / "modules").read_text())}
     assert not loaded & {"gnnaudit", "torch", "scipy", "torch_geometric", "pandas"}
-    assert read_release(tmp_path / "out", worlds)["posteriors"].shape == (2, worlds.watch.size, worlds.graph.classes)
+    assert PROGRAM.read(tmp_path / "out", worlds)["posteriors"].shape == (2, worlds.watch.size, worlds.graph.classes)
 
 
 @pytest.mark.parametrize(("path", "told"), [("config.yaml", True), ("missing.yaml", False)])

@@ -22,7 +22,6 @@ from .mechanisms import (
     noisy_argmax,
     on_sampled_nodes,
     page_rank_exponential,
-    page_rank_gaussian,
     pate,
     randomised_response,
     repeated,

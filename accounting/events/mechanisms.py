@@ -155,14 +155,6 @@ def on_sampled_nodes(rate: float, *events: DpEvent) -> DpEvent:
     return whole if rate == 1 or isinstance(whole, dp.NonPrivateDpEvent) else dp.PoissonSampledDpEvent(rate, whole)
 
 
-def page_rank_gaussian(sigma: float, rows: int) -> DpEvent:
-    """DP-APPR-GM: `rows` PageRank vectors, clipped to L2 norm C, with Gaussian noise. sigma: noise std / (sqrt(2) C).
-
-    Two non-negative vectors of norm at most C are at most sqrt(2) C apart.
-    """
-    return gaussian_hops(sigma, rows)
-
-
 def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon: float = 0.0) -> DpEvent:
     """DP-APPR-EM: one-shot Gumbel selection of `picks` entries in each of `rows` vectors clipped at C, Gumbel scale 2C / epsilon.
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
 Array = NDArray[np.float64]
+# the fields that `Bound.row` has under the same name
+SAME = ("audit", "attack", "shape", "method", "notices", "reach", "confirmed", "theorem", "against", "withdrawn")
 SHAPES = {"any": "any shape", "ledger": "shape of the ledger", "exact": "exact"}
 
 
@@ -97,6 +99,16 @@ class Bound:
     def failed(self) -> tuple[str, ...]:
         """The conditions that a check rejected, each with the result of the check."""
         return tuple(f"{c.what} ({c.detail})" for c in self.conditions if c.how == "failed")
+
+    def row(self) -> dict[str, Any]:
+        """The fields that reports and JSON documents have of a bound, but for its verdict."""
+        return {
+            **{name: getattr(self, name) for name in SAME},
+            "value": self.epsilon,
+            "confidence": 1 - self.alpha,
+            "rounds": sum(self.trials),
+            "conditions": [dataclasses.asdict(condition) for condition in self.conditions],
+        }
 
     def __str__(self) -> str:
         if self.withdrawn is not None:

@@ -43,13 +43,6 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
     return np.minimum(special.ndtr(strength / 2 - exceeded_by(share, strength) / strength) / share, 1.0)
 
 
-def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int, seed: int = 0) -> int:
-    """The number of correct guesses: the guesses / 2 highest scores are guessed as members, the guesses / 2 lowest as
-    non-members. Seeded random numbers break ties. Raises ValueError for NaN and unequal shapes.
-    """
-    return weight_of_correct(by_score(scores, bits, seed), ((1, guesses),))
-
-
 def by_score(scores: ArrayLike, bits: ArrayLike, seed: int = 0) -> NDArray[np.bool_]:
     """The bits in the order of their scores, the lowest first. Seeded random numbers break ties. Raises ValueError for NaN and
     unequal shapes.

@@ -25,7 +25,6 @@ from .guessing import (
     Groups,
     accuracy,
     by_score,
-    correct_guesses,
     gaussian_beta,
     largest_mu,
     rejects,
@@ -181,7 +180,7 @@ def mahloujifar(
     m = np.asarray(bits).size
     r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha), m)
     less = uncounted(coins)
-    v = max(correct_guesses(scores, bits, r, seed) - less, 0)
+    v = max(weight_of_correct(by_score(scores, bits, seed), ((1, r),)) - less, 0)
     if curve.mu is not None:
         epsilon = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), claim.delta))
         tested: Callable[[Array], Array] | None = gaussian_beta(gaussian.mu_of_claim(claim))

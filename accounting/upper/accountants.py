@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -196,19 +197,11 @@ def _rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
     return epsilon(ledger, delta, relation)
 
 
-def _exact(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    from .exact import epsilon
-
-    return epsilon(ledger, delta, relation)
-
-
-def _of_library(name: str) -> Callable[[DpEvent, float, Relation], float]:
-    """The accountant of this name in libraries.py, which is imported when it is asked."""
+def _lazily(file: str, name: str) -> Callable[[DpEvent, float, Relation], float]:
+    """The accountant of this name in a file of this folder, which is imported when it is asked."""
 
     def epsilon(ledger: DpEvent, delta: float, relation: Relation) -> float:
-        from . import libraries
-
-        return float(getattr(libraries, name)(ledger, delta, relation))
+        return float(getattr(import_module(f".{file}", __package__), name)(ledger, delta, relation))
 
     return epsilon
 
@@ -221,11 +214,13 @@ ACCOUNTANTS: dict[str, Accountant] = {
     ),
     "dp_accounting-rdp": Accountant(_rdp, "the conversion of a Renyi curve to (epsilon, delta) is loose"),
     "autodp-rdp": Accountant(
-        _of_library("autodp_rdp"),
+        _lazily("libraries", "autodp_rdp"),
         "the conversion of a Renyi curve to (epsilon, delta) is loose, and fractional orders are interpolated",
     ),
-    "opacus-rdp": Accountant(_of_library("opacus_rdp"), "the conversion of a Renyi curve to (epsilon, delta) is loose"),
-    "opacus-prv": Accountant(_of_library("opacus_prv"), "it adds its own error bound of 0.01 nats"),
-    "opacus-gdp": Accountant(_of_library("opacus_gdp"), "central limit approximation, not a bound", is_upper_bound=False),
-    "exact": Accountant(_exact, "worst case over all mechanisms with the same parts"),
+    "opacus-rdp": Accountant(_lazily("libraries", "opacus_rdp"), "the conversion of a Renyi curve to (epsilon, delta) is loose"),
+    "opacus-prv": Accountant(_lazily("libraries", "opacus_prv"), "it adds its own error bound of 0.01 nats"),
+    "opacus-gdp": Accountant(
+        _lazily("libraries", "opacus_gdp"), "central limit approximation, not a bound", is_upper_bound=False
+    ),
+    "exact": Accountant(_lazily("exact", "epsilon"), "worst case over all mechanisms with the same parts"),
 }

@@ -3,11 +3,12 @@
 import math
 
 import dp_accounting as dp
+import numpy as np
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from ..claim import Relation
-from ..closed_forms import amplified, composed_pure_epsilon, laplace_epsilon
+from ..closed_forms import amplified, composed_pure_epsilon, laplace_epsilon, pair_epsilon
 from ..events.pairs import finite_pair, response_pair
 from ..events.tree import Unsupported, gaussian_mu, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
@@ -102,16 +103,5 @@ def composed_sides(ledger: DpEvent) -> tuple[float, float]:
 
 def finite_epsilon(event: FiniteDpEvent, delta: float) -> float:
     """The exact epsilon (nats) at delta of a pair of finite distributions, the larger one of both orders."""
-    best = 0.0
-    for p, q in ((event.upper, event.lower), (event.lower, event.upper)):
-        pairs = sorted(zip(p, q, strict=True), key=lambda x: x[0] / x[1] if x[1] else math.inf, reverse=True)
-        above, below = 0.0, 0.0
-        for i, (up, low) in enumerate(pairs):
-            above, below = above + up, below + low
-            # While only the outcomes so far have losses above e, delta(e) = above - exp(e) below. The next outcome joins the sum
-            # once e falls below its loss.
-            following = pairs[i + 1][0] / pairs[i + 1][1] if i + 1 < len(pairs) and pairs[i + 1][1] else 0.0
-            if above - following * below >= delta and above > delta:
-                best = max(best, math.log((above - delta) / below) if below else math.inf)
-                break
-    return best
+    upper, lower = np.asarray(event.upper), np.asarray(event.lower)
+    return max(pair_epsilon(upper, lower, delta), pair_epsilon(lower, upper, delta))

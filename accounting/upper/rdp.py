@@ -17,7 +17,6 @@ from ..closed_forms import gauss_legendre
 from ..events.pairs import LIBRARY_RELATION, finite_pair, pure_pair
 from ..events.tree import Unsupported, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, VisibleMixtureDpEvent
-from .tuning import deltas, selected
 
 ORDERS: tuple[float, ...] = tuple(float(a) for a in library.DEFAULT_RDP_ORDERS)
 
@@ -62,9 +61,9 @@ def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDA
         case VisibleMixtureDpEvent():
             return _mixture(event, relation, orders)
         case RepeatAndSelectDpEvent():
+            # Papernot and Steinke, "Hyperparameter Tuning with Renyi Differential Privacy" (ICLR 2022), theorems 2 and 6
             one = curve(event.event, relation, tuple(orders))
-            delta = deltas(one, orders) if math.isinf(event.shape) else np.zeros(orders.shape)
-            return selected(one, orders, delta, event.mean, event.shape)
+            return np.asarray(library._compute_rdp_repeat_and_select(orders, one, event.mean, event.shape), dtype=np.float64)
         case dp.PoissonSampledDpEvent() if not isinstance(event.event, dp.GaussianDpEvent):
             return _sampled(event, relation, orders)
         case dp.SampledWithoutReplacementDpEvent():

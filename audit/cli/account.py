@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from ...reports.terminal import simple
 from ..planning.ledgers import accounted, is_document
 from ..planning.limits import MOST
-from .options import DataDir, Delta, Json, Param, Trust, Words, console, print_json, table
+from .options import DataDir, Delta, Json, Param, Trust, Words, console, print_json
 
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
@@ -143,7 +144,7 @@ def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style:
     over = rows[0]["tuned_over"]
     if style == "table":
         out = console() if console().is_terminal else console(width=200)
-        shown = table(*head, title=f"Best of {over} trainings on private data", compact=True)
+        shown = simple(*head, title=f"Best of {over} trainings on private data")
         for line in body:
             shown.add_row(*line)
         out.print(shown)
@@ -164,7 +165,7 @@ def tables(lines: list[tuple[str, ...]]) -> None:
         alike = [line for line in lines if line[UNIT] == unit]
         out.print(f"[bold]Unit: {unit}[/]")
         for columns in fitting(alike, out.width):
-            shown = table(compact=True)
+            shown = simple()
             for i in columns:
                 shown.add_column(HEAD[i], justify="left" if i == MODEL else "right", no_wrap=True)
             for line in alike:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 import time
@@ -31,7 +30,6 @@ COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
 COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
 ANYTIME = "betting e-process"  # the method of --anytime --threshold
 UPWARDS = (COUNTED_COINS, "Mahloujifar et al. 2024", "Gaussian likelihood ratio")  # methods that take high scores for world 1
-SAME = ("shape", "method", "p_value", "notices", "reach", "against", "theorem", "withdrawn")  # fields of a bound and of its row
 HOW = {"granted": "You state"}  # how a condition is supported -> the word that stands before it
 STATED = re.compile(r"^stated by whoever [^,;:]*(, because |[;:] |$)(nothing else differed(; |$))?")  # what HOW says already
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: the true epsilons for which the limit is printed if no claim is given
@@ -175,17 +173,14 @@ def _verdict(found: Bound, claim: Claim, notices: float | None) -> str:
 def _row(scores: Path, found: Bound, claim: Claim) -> dict[str, Any]:
     """The bound as a row of the JSON output, without the verdict and the seconds."""
     return {
+        **found.row(),
         "kind": "bound",
         "audit": "bound",
         "attack": scores.name,
         "epsilon": claim.epsilon,
         "delta": claim.delta,
-        "value": found.epsilon,
-        "confidence": 1 - found.alpha,
-        "rounds": sum(found.trials),
         "trials": list(found.trials),
-        **{name: getattr(found, name) for name in SAME},
-        "conditions": [dataclasses.asdict(condition) for condition in found.conditions],
+        "p_value": found.p_value,
         "limits": {f"{true:g}": most for true, most in limits(found, claim).items()},
     }
 

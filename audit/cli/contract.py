@@ -46,6 +46,7 @@ def show(model: Model, json: bool) -> int:
     """Checks the model contract, prints the results, and returns the exit code: 0 if no clause fails, 1 if one does."""
     from ..own import contract as clauses
     from ..own.contained import contained
+    from ..own.premises import alike
 
     with contained():
         checks = clauses.contract(model)
@@ -53,17 +54,14 @@ def show(model: Model, json: bool) -> int:
         print_json([dataclasses.asdict(c) for c in checks])
         return int(any(c.failure for c in checks))
     shown = table("clause", "result", "on which graph it fails, or why it was not tested", title=f"Model contract: {model.name}")
-    alike: dict[str, list[str]] = {}  # text of a failure -> the clauses that fail with it
-    for check in checks:
-        if check.failure is not None:
-            alike.setdefault(check.failure, []).append(check.name)
+    others = {same[0].name: len(same) - 1 for same in alike(checks)}  # the first clause of a cause -> how many more fail
     for check in checks:
         if check.failure is None:
             shown.add_row(literal(check.name), check.how, literal(check.unasked or ""))
-        elif alike[check.failure][0] == check.name:
-            more = len(alike[check.failure]) - 1
-            others = f" ({more} more clause{'s fail' if more > 1 else ' fails'} for the same reason)" if more else ""
-            shown.add_row(literal(check.name), "FAILS", literal(f"{check.failure}{others}"))
+        elif check.name in others:
+            more = others[check.name]
+            also = f" ({more} more clause{'s fail' if more > 1 else ' fails'} for the same reason)" if more else ""
+            shown.add_row(literal(check.name), "FAILS", literal(f"{check.failure}{also}"))
     console().print(shown)
     failed = [check for check in checks if check.failure]
     if hint := next((clauses.hint(check) for check in failed if clauses.hint(check)), None):

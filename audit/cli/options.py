@@ -70,14 +70,11 @@ def console(**options: Any) -> Console:
     return Console(**options)
 
 
-def table(*columns: Any, title: str | None = None, compact: bool = False, **options: Any) -> Table:
-    """A rich table. columns: names or rich Columns. title: printed without markup. compact: a line under the header, no box."""
-    from rich import box
+def table(*columns: Any, title: str) -> Table:
+    """A rich table in a box. columns: names or rich Columns. title: printed without markup."""
     from rich.table import Table
 
-    if compact:
-        options = {"box": box.SIMPLE_HEAD, "pad_edge": False, **options}
-    return Table(*columns, title=None if title is None else literal(title), **options)
+    return Table(*columns, title=literal(title))
 
 
 def literal(value: str) -> Text:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import DataDir, Json, Trust, console, print_json, table
+from ...reports.terminal import simple
+from .options import DataDir, Json, Trust, console, print_json
 
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
@@ -146,7 +147,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     from rich.table import Column
 
     what, audit, result = Column("planted fault, or honest recipe"), Column("audit", no_wrap=True), Column("result", min_width=12)
-    shown = table(what, audit, "too small by", "claim", "at least", result, "s", compact=True, padding=0)
+    shown = simple(what, audit, "too small by", "claim", "at least", result, "s", padding=0)
     for row in rows:
         factor = "" if row["kappa"] is None else "∞" if row["kappa"] == math.inf else f"{row['kappa']:.3g}"
         lower = "" if row["lower"] == 0 else f"{row['lower']:.3g}"

@@ -327,8 +327,8 @@ class NoSeed(Sums):
 
 
 HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest models that must pass
-SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
-HONEST = (*HEARD, *SOMETIMES)  # honest models; on those in SOMETIMES the audit may be inconclusive
+# honest models; on those that are not in HEARD the audit may be inconclusive
+HONEST = (*HEARD, LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
 UNCERTAIN = (NoiseByBlock, ExactBases, NoiseByDegree, SecondPass, SeededByTheGraph, CentredByFew)
 FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, WithoutHubs, GeometricForOneCount)

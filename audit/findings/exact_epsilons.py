@@ -52,17 +52,18 @@ def amplified(profile: Callable[[float], float], rate: float, delta: float) -> f
 
     delta' = q delta(ln(1 + (e^epsilon' - 1) / q)) (Balle, Barthe and Gaboardi 2018, theorem 8, which is tight).
     """
+    inner = epsilon_at(profile, delta / rate)
+    return inner + float(np.log(rate + (1 - rate) * np.exp(-inner))) if inner else 0.0  # ln(1 + q (e^x - 1)) without overflow
 
-    def excess(log: float) -> float:
-        return rate * profile(log) - delta
 
-    if excess(0.0) <= 0:
+def epsilon_at(profile: Callable[[float], float], delta: float) -> float:
+    """The epsilon at which a decreasing profile(epsilon) equals delta; 0 if profile(0) is not larger."""
+    if profile(0.0) <= delta:
         return 0.0
     high = 1.0
-    while excess(high) > 0:
+    while profile(high) > delta:
         high *= 2
-    inner = float(brentq(excess, 0.0, high, xtol=1e-12))
-    return inner + float(np.log(rate + (1 - rate) * np.exp(-inner)))  # ln(1 + q (e^x - 1)) without overflow
+    return float(brentq(lambda e: profile(e) - delta, 0.0, high, xtol=1e-12))
 
 
 def coin_flips(high: float, low: float, count: int, delta: float) -> dict[str, float]:

@@ -83,10 +83,6 @@ class Finding(Description):
     published: Experiment
     repaired: Experiment | None
 
-    def verdict(self, certificate: Certificate) -> str:
-        """The verdict "refuted" or "not-refuted"; "argued" if the finding is an argument, whatever the certificate says."""
-        return "argued" if self.proof == "argued" else certificate.verdict
-
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -99,7 +95,8 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        return self.finding.verdict(self.certificate)
+        """The verdict "refuted" or "not-refuted"; "argued" if the finding is an argument, whatever the certificate says."""
+        return "argued" if self.finding.proof == "argued" else self.certificate.verdict
 
 
 def run(finding: Finding, key: Key) -> Result:

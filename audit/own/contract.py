@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,6 @@ TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may a
 
 
 EARLIER, SAME = "a training does not depend on earlier ones", "the same seed gives the same release"
-SIZES_OF = {EARLIER: SIZES[-1:]}  # clauses that are tested on fewer graphs, because a new process takes seconds
 UNREPEATED = (
     "the same seed gives another release, so no two trainings can be compared (audit it as a program, docs/own-program.md: each "
     "training is then a process of its own)"
@@ -60,6 +60,17 @@ class Check:
         return "fails" if self.failure else "holds"
 
 
+class Clause(NamedTuple):
+    """A clause of the contract. test: what is wrong with a model on a graph, or None. compares: whether it compares two trainings
+    with one seed. hint: how to fix a model that fails. sizes: of the graphs on which it is tested.
+    """
+
+    test: Callable[[Model, Graph], str | None]
+    compares: bool = False
+    hint: str | None = None
+    sizes: tuple[int, ...] = SIZES
+
+
 class Unasked(Exception):
     """Raised by a clause that does not apply to the model, with the reason."""
 
@@ -81,7 +92,7 @@ def contract(model: Model, graph: Graph | None = None) -> list[Check]:
             checks.append(Check(name, None, str(reason), applies=isinstance(reason, Untested)))
     if not any(check.name == SAME and _differed(check) for check in checks):
         return checks
-    return [Check(c.name, None, UNREPEATED) if c.name in COMPARING and _differed(c) else c for c in checks]
+    return [Check(c.name, None, UNREPEATED) if CLAUSES[c.name].compares and _differed(c) else c for c in checks]
 
 
 def _differed(check: Check) -> bool:
@@ -89,20 +100,20 @@ def _differed(check: Check) -> bool:
     return check.failure is not None and RAISED not in check.failure
 
 
-def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Model, audited: Graph | None) -> Check:
+def _checked(name: str, clause: Clause, model: Model, audited: Graph | None) -> Check:
     """Checks one clause. A graph that the model or a library refuses does not count if another one is accepted, and neither does
     one with too few classes on which the model raises an error.
     """
     refusals: list[str] = []
     held: list[int] = []
     columns, classes, stored = (COLUMNS, CLASSES, None) if audited is None else (audited.dim, audited.classes, audited.x)
-    graphs = [tiny(n, columns, classes if n >= PARTS * classes else CLASSES, stored) for n in SIZES_OF.get(name, SIZES)]
+    graphs = [tiny(n, columns, classes if n >= PARTS * classes else CLASSES, stored) for n in clause.sizes]
     for graph in (*graphs, *([] if audited is None else [audited])):
         if graph is audited and held:
             break
         failure, refused = None, False
         try:
-            failure = clause(model, graph)
+            failure = clause.test(model, graph)
         except Unasked:
             raise
         except (Exception, SystemExit) as fault:  # any other exception of a user's model fails the clause
@@ -252,40 +263,27 @@ def calibrates(model: Model, graph: Graph) -> str | None:
     return None if min(values) <= 2.0 * (1 + 1e-3) else f"calibrated to epsilon=2, its ledger costs {min(values):.4g}"
 
 
-CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
-    EARLIER: depends_on_nothing_earlier,  # first, because it sends the model as it is before any training
-    "releases what it declares": declares,
-    SAME: same_key,
-    "another seed gives another release": other_key,
-    "other runs of a batch do not change a run": independent_of_batch,
-    "a masked edge is an absent edge": masked_is_absent("edge"),
-    "a masked node is an absent node": masked_is_absent("node"),
-    "a masked label is not trained on": masked_is_absent("label"),
-    "the order of the edges does not matter": order_does_not_matter,
-    "the name of the graph does not matter": name_does_not_matter,
-    "the ledger does not depend on the graph": ledger_is_public,
-    "a ledger without noise states no privacy": zero_noise_is_not_private,
-    "calibrated within the claim": calibrates,
-}
-
-
-COMPARING = (  # clauses that compare two trainings with one seed
-    EARLIER,
-    *(name for name in CLAUSES if name.startswith(("other runs of a batch", "a masked", "the order of", "the name of"))),
-)
 FROM_SEEDS = "Derive all randomness of run k from worlds.seeds[k] (in a function, from `seed`), none from a global generator."
 FROM_MASKS = "Drop masked edges, nodes and labels before any computation, including statistics and normalisation."
 NO_MASK = (
     "worlds.edges is None if no run lacks an edge; likewise .nodes and .labels. In worlds.removed(k) all three are None. "
     "The edges of run k are worlds.removed(k).graph.edges, once each; .graph.edge_index has both directions."
 )
-HINTS = {
-    SAME: FROM_SEEDS,
-    "another seed gives another release": FROM_SEEDS,
-    "other runs of a batch do not change a run": FROM_SEEDS,
-    "a masked edge is an absent edge": FROM_MASKS,
-    "a masked node is an absent node": FROM_MASKS,
-    "a masked label is not trained on": FROM_MASKS,
+CLAUSES = {
+    # first, because it sends the model as it is before any training; on one graph, because a new process takes seconds
+    EARLIER: Clause(depends_on_nothing_earlier, compares=True, sizes=SIZES[-1:]),
+    "releases what it declares": Clause(declares),
+    SAME: Clause(same_key, hint=FROM_SEEDS),
+    "another seed gives another release": Clause(other_key, hint=FROM_SEEDS),
+    "other runs of a batch do not change a run": Clause(independent_of_batch, compares=True, hint=FROM_SEEDS),
+    "a masked edge is an absent edge": Clause(masked_is_absent("edge"), compares=True, hint=FROM_MASKS),
+    "a masked node is an absent node": Clause(masked_is_absent("node"), compares=True, hint=FROM_MASKS),
+    "a masked label is not trained on": Clause(masked_is_absent("label"), compares=True, hint=FROM_MASKS),
+    "the order of the edges does not matter": Clause(order_does_not_matter, compares=True),
+    "the name of the graph does not matter": Clause(name_does_not_matter, compares=True),
+    "the ledger does not depend on the graph": Clause(ledger_is_public),
+    "a ledger without noise states no privacy": Clause(zero_noise_is_not_private),
+    "calibrated within the claim": Clause(calibrates),
 }
 
 
@@ -293,4 +291,4 @@ def hint(check: Check) -> str | None:
     """How to fix a failed clause, if that is known."""
     if RAISED in (check.failure or ""):
         return NO_MASK if "'NoneType'" in (check.failure or "") else None
-    return HINTS.get(check.name)
+    return CLAUSES[check.name].hint

@@ -9,6 +9,7 @@ from ...accounting.lower.bounds import resting
 from ...models.base import Model
 from ...models.capabilities import effort
 from ...models.graph.graph import Graph
+from ...reports.files import grouped
 from ...reports.results import SkippedRow
 from ...reports.rounding import several
 from ..case import Case, Outcome
@@ -42,11 +43,12 @@ def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
     """One row for each cause of failed clauses, with the clauses and a graph on which they fail. An error of the model is one
     cause, on whatever graph it occurs.
     """
-    causes: dict[str, list[Check]] = {}
-    for check in checks:
-        if check.failure:
-            causes.setdefault(error(check) or check.failure, []).append(check)
-    return [case.skipped(f"contract: {named(some)}", f"fails on a graph of {some[-1].failure}") for some in causes.values()]
+    return [case.skipped(f"contract: {named(some)}", f"fails on a graph of {some[-1].failure}") for some in alike(checks)]
+
+
+def alike(checks: Sequence[Check]) -> list[list[Check]]:
+    """The failed clauses, grouped by their cause as in `broken`."""
+    return list(grouped((c for c in checks if c.failure), lambda c: error(c) or c.failure).values())
 
 
 def error(check: Check) -> str:

@@ -189,7 +189,8 @@ class DparRecipe:
         if not self.sources:
             return events.composed()
         if self.mechanism == "gaussian" or not noise:
-            return events.page_rank_gaussian(noise, self.sources)
+            # noise std / (sqrt(2) C): two non-negative vectors of norm at most C are at most sqrt(2) C apart
+            return events.gaussian_hops(noise, self.sources)
         epsilon = 1 / noise
         return events.page_rank_exponential(epsilon, self.picks, self.sources, self.picks * epsilon if self.values else 0.0)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...accounting.claim import Unit
 from ..evidence import Evidence
+from ..files import grouped
 from ..results import AttackRow, BoundRow, Results, UtilityRow
 from ..rounding import down, up
 from ..summary import BESIDE, COVERED, UNITS, Line, budget, chance, claims_of, name, name_at, units, utility
@@ -92,9 +93,7 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
 
 def epsilon_plots(claims: Sequence[Line]) -> list[Plot]:
     """Finite claims as bars, a figure for each unit and budget, so that no two kinds of epsilon share an axis."""
-    panels: dict[tuple[Unit | None, float], list[Line]] = {}
-    for line in claims:
-        panels.setdefault((line.key.unit, line.key.epsilon), []).append(line)
+    panels = grouped(claims, lambda line: (line.key.unit, line.key.epsilon))
     others = {_view(b) for line in claims for b in line.bounds} - {*VIEWS}
     views = [*VIEWS, *sorted(others)]  # each set of arrays has one look
     order = list(UNITS)

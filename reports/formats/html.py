@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from functools import cache
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from ..figures.ledger_figure import observed_plot
 from ..figures.run_figures import of_run, slug
 from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
-from ..files import write_text
+from ..files import grouped, write_text
 from ..layers import layers
 from ..observed import REPORTS, alike
-from ..results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
+from ..results import AttackRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, percent, up
 from ..summary import (
     UNITS,
@@ -124,7 +125,7 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         closest=draw([p for same in chosen for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
         kinds={p.name.partition("-")[0] for same in chosen for p in foremost(same)},
-        grouped=grouped,
+        grouped=known_alike,
         alike=alike,
         source=lambda row: (row.audit, row.exposes, row.granted),
         recorded=[{"evidence": e, "figures": draw([plot])} for e, plot in recorded],
@@ -178,7 +179,6 @@ def tables(found: Results) -> dict[str, Any]:
         "accountants": {u: giving(c for c in priced if c.key.unit == u) for u in units(c.key for c in priced)},
         "published": any(c.printed is not None or c.as_coded is not None for c in priced),
         "reasons": reasons(priced),
-        "findings": found.of(FindingRow),
         "by_noise": any(re.search(f"{LITTLE}(?! in | on )", line.verdict.sentence) for line in claims),
         "noticing": any("would have been noticed" in line.verdict.sentence for line in claims),
         "ours": any(row.mode != "own" for row in found.of(UtilityRow)),
@@ -210,20 +210,14 @@ def giving(costs: Iterable[Cost]) -> list[str]:
     return list(dict.fromkeys(row.accountant for c in costs for row in c.rows if row.value is not None))
 
 
-def grouped(released: Sequence[dict[str, str]]) -> list[tuple[tuple[str, str], list[str]]]:
+def known_alike(released: Sequence[dict[str, str]]) -> list[tuple[tuple[str, str], list[str]]]:
     """((how, detail), arrays): the released arrays of an observed ledger, grouped by what is known (see `observed.Released`)."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for r in released:
-        groups.setdefault((r["how"], r["detail"]), []).append(r["array"])
-    return list(groups.items())
+    return [(known, [r["array"] for r in same]) for known, same in grouped(released, itemgetter("how", "detail")).items()]
 
 
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
     """The evidence, grouped by claim."""
-    groups: dict[Any, list[Evidence]] = {}
-    for e in seen:
-        groups.setdefault((e.claim, e.model, e.mode), []).append(e)
-    return list(groups.values())
+    return list(grouped(seen, attrgetter("claim", "model", "mode")).values())
 
 
 def closest(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:

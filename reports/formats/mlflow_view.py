@@ -29,25 +29,15 @@ SECTION = "leakage against epsilon"
 
 def address(server: str, experiment: str, unit: str | None = None, charts: bool = False) -> str:
     """The address of the table of all verdicts, or of the table or the charts of the claims that protect `unit`."""
-    key = TABLE if unit is None else charts_of(unit) if charts else table_of(unit)
+    key = TABLE if unit is None else f"{'charts' if charts else 'table'}-{unit}"
     mode = "CHART" if charts else "TABLE"
     query = f"viewStateShareKey={key}&compareRunsMode={mode}&workflowType=machine_learning"
     return f"{server}/#/experiments/{experiment}/runs?{query}"
 
 
-def charts_of(unit: str) -> str:
-    """The key of the view with the charts of the claims that protect `unit`."""
-    return f"charts-{unit}"
-
-
-def table_of(unit: str) -> str:
-    """The key of the view with the table of the claims that protect `unit`."""
-    return f"table-{unit}"
-
-
 def known_units(tags: Iterable[str]) -> set[str]:
     """The units whose charts an experiment with these tags has."""
-    prefix = VIEW + charts_of("")
+    prefix = f"{VIEW}charts-"
     return {tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)}
 
 
@@ -79,8 +69,8 @@ def saved_views(units: Iterable[str]) -> dict[str, str]:
     lines = {"aggregateFunction": "max", "groupByKeys": [{"mode": "tag", "groupByData": LINE}]}
     views: dict[str, dict[str, Any]] = {TABLE: of_all | {"searchFilter": f"tags.{LINE} != ''"}}
     for unit in units:
-        views[table_of(unit)] = by_axis | {"searchFilter": f"tags.`{shown_with(unit)}` != ''"}
-        views[charts_of(unit)] = views[table_of(unit)] | {"groupBy": lines}
+        views[f"table-{unit}"] = by_axis | {"searchFilter": f"tags.`{shown_with(unit)}` != ''"}
+        views[f"charts-{unit}"] = views[f"table-{unit}"] | {"groupBy": lines}
     return {VIEW + key: json.dumps(common | view) for key, view in views.items()}
 
 

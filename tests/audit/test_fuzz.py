@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import io
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,12 @@ from typer.testing import CliRunner
 from gnnaudit.audit.cli.main import app
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.programs.program import read_release
+from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.planning.plan import Plan, read
 from gnnaudit.models.data.loading import load
 
 FOLDERS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROGRAM = External(f"{sys.executable} train.py {{worlds}} {{out}}")
 STRANGE = [
     "",
     " ",
@@ -124,7 +126,7 @@ def test_whatever_a_program_writes_is_posteriors_or_one_line(tmp_path: Path, con
     worlds = Game(load("campus:n=300"), "edge", np.arange(4), Key("fuzz"), watch=np.arange(5)).rounds(2).worlds
     (tmp_path / "posteriors.npy").write_bytes(content)
     try:
-        release = read_release(tmp_path, worlds)
+        release = PROGRAM.read(tmp_path, worlds)
     except Exception as fault:
         said(fault)
     else:

@@ -49,7 +49,10 @@ def public_batches(bound: str) -> Certificate:
     def delta_at(epsilon: float) -> float:
         return float(visits @ closed.delta_of(np.sqrt(np.arange(visits.size)) / std, epsilon))
 
-    libraries = {exact.CLOSED: epsilon_at(delta_at, LARGE.delta), "dp_accounting": mixture_by_library(visits, std, LARGE.delta)}
+    libraries = {
+        exact.CLOSED: exact.epsilon_at(delta_at, LARGE.delta),
+        "dp_accounting": mixture_by_library(visits, std, LARGE.delta),
+    }
     mean = visits @ np.arange(visits.size)
     summary = (
         f"Noise std {std:.2f}, {STEPS} batches. The ends of the edge occur {mean:.0f} times on average, and each time one row "
@@ -71,13 +74,6 @@ def total(chances: list[float], count: int) -> Any:
     wave = np.fft.rfft(np.array(chances), size) ** count
     masses = np.maximum(np.fft.irfft(wave, size), 0.0)
     return masses / masses.sum()
-
-
-def epsilon_at(delta_at: Any, delta: float) -> float:
-    """The epsilon, at most 200, at which a decreasing delta_at(epsilon) equals delta; 0 if delta_at(0) is not larger."""
-    from scipy.optimize import brentq
-
-    return 0.0 if delta_at(0.0) <= delta else float(brentq(lambda e: delta_at(e) - delta, 0.0, 200.0, xtol=1e-10))
 
 
 def mixture_by_library(visits: Any, std: float, delta: float) -> float:

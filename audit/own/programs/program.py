@@ -251,8 +251,27 @@ class External:
                 raise ValueError(f"{fault}{kept}") from None
 
     def read(self, out: Path, world: Worlds) -> Release:
-        """The program's output as a release. Raises ValueError with the file and what was expected."""
-        return read_release(out, world, self.memory)
+        """The program's output as a release of the watched nodes, posteriors as logarithms. Raises ValueError with the file and
+        what was expected.
+        """
+        nodes = world.graph.nodes
+        posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), self.memory)[:, world.watch]
+        if (posteriors < 0).any():
+            instead = "Of log-probabilities, save numpy.exp; of scores (logits), the softmax."
+            raise ValueError(f"posteriors.npy: holds negative numbers; expected probabilities. {instead}")
+        with np.errstate(divide="ignore"):
+            total = posteriors.sum(-1, keepdims=True)
+            if not (total > 0).all():
+                raise ValueError("posteriors.npy: holds a row of zeros; expected probabilities that add up to one.")
+            logs = np.log(np.maximum(posteriors / total, np.finfo(np.float32).tiny)).astype(np.float32)
+        arrays = {"posteriors": logs}
+        for name, axis in OPTIONAL.items():
+            path = out / f"{name}.npy"
+            if path.exists() or path.is_symlink():
+                array = read_array(path, (world.runs, ...), self.memory)
+                by_node = axis is not None and array.ndim > axis and array.shape[axis] == nodes
+                arrays[name] = array.take(world.watch, axis) if axis is not None and by_node else array
+        return Release(arrays, world.watch)
 
     def _hidden(self, *needed: Path) -> str | None:
         """The folder that is hidden from the program; None if the program is in it, or needs a file there."""
@@ -361,25 +380,3 @@ def write_worlds(world: Worlds, folder: Path) -> Graph:
         parts["label_mask"] = np.packbits(world.labels.dense(g.nodes), axis=1)
     np.savez(folder / "worlds.npz", **parts)
     return there
-
-
-def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:
-    """The output as a release of the watched nodes, posteriors as logarithms. Raises ValueError with the file and its fault."""
-    nodes = world.graph.nodes
-    posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), memory)[:, world.watch]
-    if (posteriors < 0).any():
-        instead = "Of log-probabilities, save numpy.exp; of scores (logits), the softmax."
-        raise ValueError(f"posteriors.npy: holds negative numbers; expected probabilities. {instead}")
-    with np.errstate(divide="ignore"):
-        total = posteriors.sum(-1, keepdims=True)
-        if not (total > 0).all():
-            raise ValueError("posteriors.npy: holds a row of zeros; expected probabilities that add up to one.")
-        logs = np.log(np.maximum(posteriors / total, np.finfo(np.float32).tiny)).astype(np.float32)
-    arrays = {"posteriors": logs}
-    for name, axis in OPTIONAL.items():
-        path = out / f"{name}.npy"
-        if path.exists() or path.is_symlink():
-            array = read_array(path, (world.runs, ...), memory)
-            by_node = axis is not None and array.ndim > axis and array.shape[axis] == nodes
-            arrays[name] = array.take(world.watch, axis) if axis is not None and by_node else array
-    return Release(arrays, world.watch)

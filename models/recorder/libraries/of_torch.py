@@ -267,14 +267,11 @@ def replaced() -> Iterator[dict[int, Any]]:
         put(torch.Tensor, "tolist", tolist)
         put(torch.Tensor, "__array_wrap__", array_wrap)
         new = {id(plain): torch.nn.functional.dropout}
-        for name in IN_PARTS:
-            original = getattr(torch.nn.init, name)
-            new[id(original)] = _initial(original)
-            put(torch.nn.init, name, new[id(original)])
-        for name in MAKERS:
-            original = getattr(torch, name)
-            new[id(original)] = made_of(original)
-            put(torch, name, new[id(original)])
+        for home, names, wrapped in ((torch.nn.init, IN_PARTS, _initial), (torch, MAKERS, made_of)):
+            for name in names:
+                original = getattr(home, name)
+                new[id(original)] = wrapped(original)
+                put(home, name, new[id(original)])
         with observed():
             yield new
 

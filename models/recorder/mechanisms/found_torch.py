@@ -60,8 +60,7 @@ def drawn(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> None:
 
 
 def origins(mechanisms: Any) -> Origins:
-    mechanisms.tensors = reports_torch.by_tensor(mechanisms.tensors)
-    return mechanisms.tensors
+    return reports_torch.by_tensor(mechanisms, "tensors")
 
 
 def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
@@ -102,8 +101,7 @@ def _numbers(tensor: Any, among: Any = None) -> NDArray[Any] | None:
 
 
 def _keep_scores(mechanisms: Mechanisms, tensor: Any, scores: Scores) -> None:
-    mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
-    mechanisms.scores[tensor] = scores
+    reports_torch.by_tensor(mechanisms, "scores")[tensor] = scores
 
 
 def scores_as_array(mechanisms: Mechanisms, tensor: Any, to_numpy: Callable[[], Any]) -> Any:
@@ -267,8 +265,7 @@ def _kept(
     if scaled is not None and origin is not None:
         _followed_by(name, args, origin, scaled, result, again)
     if name == "copy_" and (copied := origins(mechanisms).get(args[0])) is not None:
-        mechanisms.parts = reports_torch.by_tensor(mechanisms.parts)
-        written(mechanisms.parts, args[0], copied)
+        written(reports_torch.by_tensor(mechanisms, "parts"), args[0], copied)
     if in_place and mechanisms.arrays and readable(args[0]):
         _into_arrays(mechanisms, args[0])
 
@@ -475,12 +472,10 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
         several = readable(other) and not other.is_complex() and hasattr(noise, "shape")
         several = several and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
         number = numbers_of(other).astype(np.float64) if several else None
-    turned = None if number is None else origin.turned(number)
-    if turned is None or not (np.all(number) if name.startswith("div") else np.any(number)):
+    if number is None or not (np.all(number) if name.startswith("div") else np.any(number)):
         return None
-    scaled = np.multiply if name.startswith("mul") else np.divide
-    shift = float(scaled(origin.shift, number)) if origin.shift else 0.0
-    return scaled(origin.scale, np.abs(number)), shift, turned.computed
+    scaled: tuple[Any, float, str] | None = origin.times(np.multiply if name.startswith("mul") else np.divide, number)
+    return scaled
 
 
 def _apart(name: str, args: Sequence[Any]) -> bool:

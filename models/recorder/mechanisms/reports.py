@@ -114,7 +114,7 @@ def _combined(ufunc: Any, inputs: Sequence[Any], given: Sequence[Any], known: Se
         both = one.joined(other) if ufunc in JOINS else one.times(other) if ufunc is np.multiply else None
         return computed(ufunc, terms, result) if both is None else drawn(result, both)
     at = known[0][0]
-    return computed(ufunc, terms, _followed(coins[at], ufunc, at == 0, [g for k, g in enumerate(given) if k != at], result))
+    return computed(ufunc, terms, combined_with(coins[at], ufunc, at == 0, [g for k, g in enumerate(given) if k != at], result))
 
 
 def computed(operation: Any, terms: Sequence[Any], result: Any) -> Any:
@@ -278,7 +278,7 @@ def picked(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
     return reported.tolist() if isinstance(value, list) else type(value)(reported[0])
 
 
-def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], result: Any) -> Any:
+def combined_with(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], result: Any) -> Any:
     """The result of an operation on drawn numbers: coins after a comparison or a negation, a report after an operation that flips
     bits of data, else the plain result. first: whether the drawn numbers are the first input. other: the other inputs.
     """

@@ -15,12 +15,8 @@ from .coins import Coins
 from .followed.inverse import erfinv
 from .followed.noise import Noise
 from .found import Mechanisms
-from .reports import ROUNDED, Drawn, chosen, compared, computed, drawn, flipped, reported, shifted, told_apart, wrapped
+from .reports import JOINS, ROUNDED, Drawn, chosen, combined_with, computed, drawn, reported, told_apart
 
-BELOW, ABOVE = ("lt", "le"), ("gt", "ge")
-FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
-NOT = ("bitwise_not", "logical_not")
-JOINS = ("bitwise_or", "logical_or", "add", "bitwise_xor", "logical_xor", "maximum")
 COPIED = ("clone", "detach", "alias", "_to_copy", "lift_fresh")
 MOVED = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "permute", "t", "transpose")
 TURNED = ("permute", "t", "transpose")
@@ -45,6 +41,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
+# the same with further operators, by which programs combine coins with data
+COMBINATIONS: dict[str, Callable[..., Any]] = OPERATIONS | {
+    **{name: getattr(np, name) for name in ("bitwise_xor", "logical_xor", "remainder", "maximum")},
+    "ne": np.not_equal,
+    "eq": np.equal,
+}
 
 
 def register(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> bool:
@@ -68,8 +70,7 @@ def as_drawn(mechanisms: Mechanisms, tensor: Any, array: Any) -> Any:
 
 def arrived(mechanisms: Mechanisms, tensor: Any, coins: Coins) -> None:
     """Registers a tensor that lies in the memory of an array of drawn numbers."""
-    mechanisms.coins = by_tensor(mechanisms.coins)
-    mechanisms.coins[tensor] = dataclasses.replace(coins, shared=True)
+    by_tensor(mechanisms, "coins")[tensor] = dataclasses.replace(coins, shared=True)
 
 
 def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, call: Callable[[], Any]) -> Any:
@@ -109,19 +110,18 @@ def readable(value: Any) -> bool:
 
 def _keep(mechanisms: Mechanisms, tensor: Any, report: Any) -> None:
     if isinstance(report, Noise):
-        mechanisms.tensors = by_tensor(mechanisms.tensors)
-        mechanisms.tensors[tensor] = report.origin
-    if not isinstance(report, Drawn) or report.coins is None:
-        return
-    mechanisms.coins = by_tensor(mechanisms.coins)
-    mechanisms.coins[tensor] = report.coins
+        by_tensor(mechanisms, "tensors")[tensor] = report.origin
+    if isinstance(report, Drawn) and report.coins is not None:
+        by_tensor(mechanisms, "coins")[tensor] = report.coins
 
 
-def by_tensor(known: Any) -> Any:
-    """`known`, or, if it is None, a new dictionary whose keys are tensors."""
+def by_tensor(mechanisms: Any, kind: str) -> Any:
+    """A dictionary of the mechanisms whose keys are tensors. kind: its attribute, which is None before the first use."""
     from torch.utils.weak import WeakTensorKeyDictionary
 
-    return WeakTensorKeyDictionary() if known is None else known
+    if getattr(mechanisms, kind) is None:
+        setattr(mechanisms, kind, WeakTensorKeyDictionary())
+    return getattr(mechanisms, kind)
 
 
 def _coins(mechanisms: Mechanisms, value: Any) -> Coins | None:
@@ -136,7 +136,7 @@ def _side(mechanisms: Mechanisms, value: Any) -> Any:
 
 
 def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
-    """The result of an operator, as `_followed` in reports.py returns it for the NumPy operation. A replaced report is
+    """The result of an operator, as `combined_with` in reports.py returns it for the NumPy operation. A replaced report is
     written into the memory of `result`."""
     numbers = plain(result)
     if name == "where":
@@ -145,7 +145,9 @@ def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Seq
             return told_apart(plain(args[0]), one, other, numbers)
         return chosen(known[0], one, other, numbers) if known[0].chance is not None else numbers
     if known[0] is not None and known[-1] is not None and len(known) == 2:
-        both = known[0].joined(known[1]) if name in JOINS else known[0].times(known[1]) if name == "mul" else None
+        both = (
+            known[0].joined(known[1]) if COMBINATIONS.get(name) in JOINS else known[0].times(known[1]) if name == "mul" else None
+        )
         return numbers if both is None else drawn(numbers, both)
     first = 0 if known[0] is not None else 1
     coins, other = known[first], plain(args[1 - first]) if len(args) > 1 else 0
@@ -154,19 +156,8 @@ def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Seq
         return (
             drawn(numbers, coins) if name != "_to_copy" or np.allclose(numbers, plain(args[0]), rtol=ROUNDED, atol=0) else numbers
         )
-    if name in ("add", "sub"):
-        return shifted(coins, other, name == "sub", first == 0, numbers)
-    if name == "remainder" and first == 0:
-        return wrapped(coins, other, numbers)
     if name in TURNED and np.ndim(chance) == 2:
         return drawn(numbers, coins.transposed())
-    if chance is None:
-        uniform = coins.uniform and name in (*BELOW, *ABOVE) and np.size(other) in (1, numbers.size)
-        return compared(coins, other, (name in BELOW) == (first == 0), numbers) if uniform else numbers
-    if name in ("triu", "tril"):
+    if chance is not None and name in ("triu", "tril"):
         return drawn(numbers, coins.with_chance(getattr(np, name)(np.broadcast_to(chance, numbers.shape), *args[1:])))
-    if name in NOT and numbers.dtype == bool:
-        return drawn(numbers, coins.with_chance(1 - chance))
-    if name in (*FLIPS, *KEEPS):
-        return flipped(coins, chance if name in FLIPS else 1 - chance, other, numbers)
-    return numbers
+    return combined_with(coins, COMBINATIONS.get(name), first == 0, [other], numbers)

@@ -19,7 +19,6 @@ from gnnaudit.accounting.lower.guessing import (
     Charge,
     accuracy,
     by_score,
-    correct_guesses,
     expected,
     fewest_tied,
     first_near,
@@ -452,8 +451,12 @@ def test_a_ledger_that_is_not_gaussian_is_bounded_within_its_family():
 
 def test_ties_are_broken_by_a_seeded_coin():
     bits = np.arange(1000) % 2 == 0
-    counts = [correct_guesses(np.zeros(1000), bits, 400, seed) for seed in range(200)]
-    assert counts == [correct_guesses(np.zeros(1000), bits, 400, seed) for seed in range(200)]
+
+    def right():
+        return [weight_of_correct(by_score(np.zeros(1000), bits, seed), ((1, 400),)) for seed in range(200)]
+
+    counts = right()
+    assert counts == right()
     assert abs(np.mean(counts) - 200) < 5 * math.sqrt(100 / 200)  # fails once in a million choices of seeds
 
 

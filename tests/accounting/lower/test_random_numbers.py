@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from gnnaudit import Claim, gaussian_curve, lower
-from gnnaudit.accounting.lower.guessing import correct_guesses
+from gnnaudit.accounting.lower.guessing import by_score, weight_of_correct
 from gnnaudit.accounting.lower.rank_test import ranked
 
 ROUNDS = 1000
@@ -49,8 +49,12 @@ def test_bits_from_the_usual_generator_are_not_guessed_from_tied_scores(scores, 
 
 def test_ties_are_broken_at_random_by_the_scores_and_the_seed_and_not_by_the_bits():
     """Constant scores: the guesses are right as often as coins, over bits of many seeds. Fails once in a million."""
-    right = [correct_guesses(np.zeros(ROUNDS), coins(seed), ROUNDS, seed) for seed in range(200)]
+
+    def right_of(bits, seed):
+        return weight_of_correct(by_score(np.zeros(ROUNDS), bits, seed), ((1, ROUNDS),))
+
+    right = [right_of(coins(seed), seed) for seed in range(200)]
     assert stats.binomtest(sum(right), 200 * ROUNDS, 0.5).pvalue > 1e-6
     assert max(right) < ROUNDS / 2 + 6 * math.sqrt(ROUNDS / 4)
     bits = coins(3)
-    assert correct_guesses(np.zeros(ROUNDS), ~bits, ROUNDS, 3) == ROUNDS - correct_guesses(np.zeros(ROUNDS), bits, ROUNDS, 3)
+    assert right_of(~bits, 3) == ROUNDS - right_of(bits, 3)

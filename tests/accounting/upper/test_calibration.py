@@ -55,7 +55,7 @@ RECIPES = {
     "seen batches": (lambda s: events.message_passing_seen(s, 2, 0.5, 64), 4.0, 1e-4),
     "sampled labels": (lambda s: events.noisy_argmax(10, s, 0.3, 100), 2.0, 1e-4),
     "one sample for unlike parts": (
-        lambda s: events.on_sampled_nodes(0.1, events.page_rank_gaussian(s, 20), events.dp_sgd(s, 0.3, 40)),
+        lambda s: events.on_sampled_nodes(0.1, events.gaussian_hops(s, 20), events.dp_sgd(s, 0.3, 40)),
         1.0,
         1e-4,
     ),

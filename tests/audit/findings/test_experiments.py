@@ -4,7 +4,7 @@ import pytest
 
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.audit.findings import certificate
-from gnnaudit.audit.findings.finding import run
+from gnnaudit.audit.findings.finding import Result, run
 from gnnaudit.audit.findings.systems import dpgnn, field_graphs, field_training, gap
 from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
@@ -61,7 +61,7 @@ def test_an_argued_claim_is_never_called_refuted():
     for f in FINDINGS.values():
         if f.proof == "argued":
             exceeded = certificate.computed(Claim(1.0, 0.0), 2.0, "", certificate.Figure("x", "y", {}))
-            assert f.verdict(exceeded) == "argued"
+            assert Result(f, exceeded, None, 0.0).verdict == "argued"
 
 
 def test_two_routes_agree_where_a_new_finding_is_computed_from_a_law():

@@ -12,7 +12,7 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
 from gnnaudit.audit.faults.strangers import Sums
-from gnnaudit.audit.own.contract import COMPARING, EARLIER, SAME, UNREPEATED, tiny
+from gnnaudit.audit.own.contract import CLAUSES, EARLIER, SAME, UNREPEATED, tiny
 from gnnaudit.audit.own.premises import broken, checked_first, clauses, in_words, resting_on
 from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import run
@@ -52,7 +52,9 @@ def test_without_two_equal_trainings_no_clause_that_compares_trainings_is_said_t
     case = Case(Looped(from_the_clock, releases=("noisy",)), CLAIM)
     checks = checked_first(case.model, tiny(48))
     assert [check.name for check in checks if check.failure] == [SAME]
-    assert {check.name for check in checks if check.unasked == UNREPEATED} == set(COMPARING)
+    assert {check.name for check in checks if check.unasked == UNREPEATED} == {
+        name for name, clause in CLAUSES.items() if clause.compares
+    }
     for masks in (True, False):
         (bound,) = resting_on(case, SEEN, checks, masks).bounds
         assert bound.withdrawn == 2.0

@@ -474,7 +474,7 @@ def test_a_line_does_not_break_within_a_budget():
 def test_released_arrays_of_which_the_same_is_known_are_one_line():
     known = [("posteriors", "computed", "x"), ("inputs", "noisy", "y"), ("votes", "computed", "x")]
     arrays = [{"array": array, "how": how, "detail": detail} for array, how, detail in known]
-    assert html.grouped(arrays) == [(("computed", "x"), ["posteriors", "votes"]), (("noisy", "y"), ["inputs"])]
+    assert html.known_alike(arrays) == [(("computed", "x"), ["posteriors", "votes"]), (("noisy", "y"), ["inputs"])]
 
 
 def test_a_run_without_a_claim_does_not_say_that_its_tests_could_detect_something(tmp_path):

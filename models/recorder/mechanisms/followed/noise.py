@@ -413,10 +413,7 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
         return scale, float(ufunc(shift, number) if first == 0 else ufunc(number, shift)), law
     if (shift and number is None) or not (ufunc is np.multiply or (ufunc is np.divide and first == 0)):
         return None
-    turned = known[0].turned(other)
-    return (
-        None if turned is None else (ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0, turned.computed)
-    )
+    return known[0].times(ufunc, other)
 
 
 def scaled_together(ufunc: Any, inputs: Sequence[Any], one: Origin, other: Origin) -> tuple[Any, float, str] | None:

@@ -23,7 +23,7 @@ MIRRORED = {"gumbel": REVERSED, REVERSED: "gumbel"}  # laws of noise of which th
 
 class Recorder(Protocol):
     """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. arrays: see memory.py.
-    closely, maxima: see `Mechanisms`.
+    closely, maxima, and the methods: see `Mechanisms`.
     """
 
     singles: dict[float, Origin]
@@ -31,31 +31,12 @@ class Recorder(Protocol):
     closely: bool
     maxima: bool
 
-    def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any:
-        """As `noise_added`, for one number. noise: the number that was added to `clean`."""
-        ...
-
-    def number_extended(self, origin: Origin, clean: float, noisy: Any) -> Any:
-        """As `number_added`, for further data that the program adds to a noisy number. clean: all its data so far."""
-        ...
-
-    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any:
-        """Records a report, and returns `value` or the value that replaces it."""
-        ...
-
-    def noise_added(self, origin: Origin, clean: Any, noisy: Any) -> Any:
-        """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it. origin: of the noise."""
-        ...
-
-    def whole_added(self, draws: tuple[Draw, ...], scale: float, clean: Any, noisy: Any) -> Any:
-        """As `noise_added`, for whole numbers. draws: the two geometric ones whose difference is the noise."""
-        ...
-
-    def accumulate(self, origin: Origin, clean: Any, noisy: Any) -> Origin | None:
-        """As `noise_added`, for data that the program adds into the array of the noise. Returns the origin with which the array
-        is followed further; None if it is not.
-        """
-        ...
+    def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any: ...
+    def number_extended(self, origin: Origin, clean: float, noisy: Any) -> Any: ...
+    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any: ...
+    def noise_added(self, origin: Origin, clean: Any, noisy: Any) -> Any: ...
+    def whole_added(self, draws: tuple[Draw, ...], scale: float, clean: Any, noisy: Any) -> Any: ...
+    def accumulate(self, origin: Origin, clean: Any, noisy: Any) -> Origin | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +74,16 @@ class Origin:
         if self.law not in MIRRORED or np.all(np.asarray(factor) >= 0):
             return self
         return replace(self, computed=MIRRORED[self.law]) if np.all(np.asarray(factor) <= 0) else None
+
+    def times(self, ufunc: Any, factor: Any) -> tuple[Any, float, str] | None:
+        """The scale, the shift and the computed law of the noise after a product with a factor, or a division by it. factor: a
+        number, or an array if the noise has no shift. None if the factor's signs differ and matter.
+        """
+        turned = self.turned(factor)
+        if turned is None:
+            return None
+        shift = float(ufunc(self.shift, np.ravel(factor)[0])) if self.shift else 0.0
+        return ufunc(self.scale, np.abs(factor)), shift, turned.computed
 
     @property
     def one_sided(self) -> bool:

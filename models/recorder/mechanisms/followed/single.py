@@ -170,11 +170,11 @@ def _followed(ufunc: Any, inputs: Sequence[Any], result: Any) -> Any:
     if ufunc in SUMS:
         return result if origin.one_sided else _added(ufunc, inputs, at, origin, result)
     factor = float(other) if isinstance(result, (float, np.floating)) else 0.0
-    scaled = factor and np.isfinite(factor) and (ufunc is np.multiply or (ufunc is np.divide and at == 0))
-    if not scaled:
+    product = factor and np.isfinite(factor) and (ufunc is np.multiply or (ufunc is np.divide and at == 0))
+    scaled = origin.times(ufunc, factor) if product else None
+    if scaled is None:
         return result
-    change = OPERATORS[ufunc]
-    return single(result, replace(origin, scale=change(origin.scale, abs(factor)), shift=change(origin.shift, factor)))
+    return single(result, replace(origin, scale=float(scaled[0]), shift=scaled[1], computed=scaled[2]))
 
 
 def _taken(number: Any) -> Origin:
@@ -210,7 +210,7 @@ def _of_two(ufunc: Any, one: Origin, other: Origin, numbers: Sequence[Any], resu
 def _added(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result: Any) -> Any:
     """The result of a sum of a single number and data, recorded as a mechanism. at: which term is the number."""
     sign = -1.0 if ufunc is np.subtract and at == 1 else 1.0
-    noise = sign * (float(inputs[at].plain()) - origin.shift)
+    origin, noise = origin.turned(sign) or origin, sign * (float(inputs[at].plain()) - origin.shift)
     terms = [origin.shift if k == at else plain(i) for k, i in enumerate(inputs)]
     if isinstance(result, (float, np.floating)):
         return origin.mechanisms.number_added(origin, noise, float(OPERATORS[ufunc](*map(float, terms))), result)

@@ -97,6 +97,26 @@ def test_the_numbers_of_a_loop_are_one_mechanism(way):
     assert mechanism.law == "laplace"
 
 
+GUMBEL = {
+    "plus": (lambda z, count: count + z, "gumbel"),
+    "turned twice": (lambda z, count: count + z / -2 * -2, "gumbel"),
+    "negative": (lambda z, count: count + -z, "reversed gumbel"),
+    "times a negative number": (lambda z, count: -0.5 * z + count, "reversed gumbel"),
+    "minus": (lambda z, count: count - z, "reversed gumbel"),
+}
+
+
+@pytest.mark.parametrize(("added", "law"), GUMBEL.values(), ids=GUMBEL)
+def test_the_negative_of_a_gumbel_number_has_another_law_as_in_an_array(added, law):
+    for way in (
+        lambda rng: [added(rng.gumbel(), count) for count in COUNTS],
+        lambda rng: added(rng.gumbel(size=len(COUNTS)), DATA) + 0.0,
+    ):
+        _, mechanisms, found = followed(way)
+        assert found.notes == []
+        assert {mechanism.law for mechanism in mechanisms} == {law}
+
+
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_repetition_takes_the_noisy_numbers_of_the_first_run(way):
     first, found, _ = followed(way)
