@@ -17,6 +17,7 @@ from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import multiple, several
 from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, history, moves_without
+from ..mechanisms.draws.cut_off import picks
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
@@ -144,6 +145,11 @@ def noise_not_followed(attempt: Attempt) -> Bound | None:
     return fails(UNHIDDEN.what, why) if why else None
 
 
+def picked_noise(attempt: Attempt) -> Bound | None:
+    why = picks(attempt.first, attempt.case.claim)
+    return fails("the noise has the law of its draw", why) if why else None
+
+
 def stale_noise(attempt: Attempt) -> Bound | None:
     """Infinite if a secret moves a value whose noise another run or mechanism has too; 0 if other draws may hide this move, or if
     only a part of the noise is that of other runs.
@@ -203,7 +209,7 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
 
 def ruled_out(attempt: Attempt) -> Bound | None:
     """The bound 0 or infinity that stands before any cost is computed; None if the cost decides."""
-    checks = release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law
+    checks = release_of_noisy_values, noise_not_followed, picked_noise, stale_noise, noise_used_twice, unknown_law
     return next((bound for check in checks if (bound := check(attempt)) is not None), None)
 
 

@@ -21,8 +21,10 @@ from ...accounting.lower.bounds import Bound, resting, unknown
 from ...reports.rounding import multiple
 from ..case import Case, Outcome, Setting, offered
 from ..instruments.reach import worth
+from ..mechanisms.absence import history
+from ..mechanisms.draws.cut_off import picks
 from ..mechanisms.draws.parents import seeded
-from ..mechanisms.draws.switches import switched
+from ..mechanisms.draws.switches import other_sizes, switched
 from ..mechanisms.inside import Inside
 from ..mechanisms.overview.recorded_runs import recorded
 from ..mechanisms.reading import also_noised
@@ -31,7 +33,7 @@ from ..recorded.laws import LARGEST, LAWS, SLACK, cost_of
 from ..recorded.other_numbers import HARD, MORE, withstands
 from ..recorded.paths import NO_SEED
 from ..recorded.secrets.worlds import UNUSUAL
-from ..recorded.study import Study
+from ..recorded.study import History, Study
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
@@ -106,6 +108,9 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     if p_value is not None:
         held = Bound(0.0, LEVEL, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "recorded draws", NAME)
         bounds.append(resting(held, LAW, REPEATED))
+    if bounds[0].refuted and (why := varying(history(found.study, 0), case.claim)):
+        doubts.setdefault("", why)
+        bounds[0] = moved(case, found, doubts, "")
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
     if judged and not bounds[0].refuted and (failed := known_noise(found.study, case.claim)):
         doubts[""] = failed.detail
@@ -123,6 +128,13 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     ]
     summary = "; ".join(filter(None, [*silent, found.summary]))
     return Outcome(NAME, tuple(bounds), {}, summary, offered(case.model), covers=covers)
+
+
+def varying(first: History, claim: Claim) -> str:
+    """Why the noise of a release may have another law or size than in the first run, although a release does not show what
+    decides it; "" if no draw decides it.
+    """
+    return picks(first, claim) or other_sizes(first)
 
 
 @lru_cache(maxsize=8)

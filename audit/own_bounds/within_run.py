@@ -23,6 +23,7 @@ from ...reports.rounding import several
 from ..case import EDGES, Case
 from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.draws.lost import mixed
+from ..mechanisms.draws.switches import other_sizes
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
 from ..mechanisms.relations import in_full
@@ -43,6 +44,7 @@ from .attempt import (
     Attempt,
     described,
     detected,
+    fails,
     granted_to,
     not_excluded,
     nothing_moves,
@@ -226,6 +228,8 @@ def from_secret(case: Case, within: Inside, projections: bool) -> tuple[Bound, f
     if (bound := ruled_out(attempt)) is not None:
         return bound, math.inf if math.isinf(bound.epsilon) else 0.0
     bound = concluded(attempt, least_cost(attempt))
+    if bound.refuted and math.isfinite(bound.epsilon) and (why := other_sizes(within.run)):
+        return fails("the noise has the same size in other runs", why), attempt.whole
     return (from_part(attempt) if bound.failed else None) or bound, attempt.whole
 
 

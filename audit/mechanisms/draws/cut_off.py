@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,8 +82,14 @@ def cut_off(first: History, claim: Claim) -> str:
     some = [at for at, draw in enumerate(first.play.draws) if id(draw) in noise]
     sources = [s for s in made.sources if not {at for at, _ in s.block.parts} <= set(some)]
     placed = sorted({at for s in sources for at, _ in s.block.parts})
-    free = (draws for _, draws in _scripts(made, first.play.draws, some, claim.delta))
-    return _in_mechanisms(first, some, claim.delta) or picked(first, free) or _in_release(made, placed, claim)
+    return _in_mechanisms(first, some, claim.delta) or picks(first, claim) or _in_release(made, placed, claim)
+
+
+@lru_cache(maxsize=8)
+def picks(first: History, claim: Claim) -> str:
+    """Why the numbers of a draw decide which of them are noise, see `picked`; "" if they do not."""
+    noise = sorted(first.noise)
+    return picked(first, (draws for _, draws in _scripts(first.study, first.play.draws, noise, claim.delta)))
 
 
 def _in_mechanisms(first: History, some: Sequence[int], delta: float) -> str:

@@ -38,13 +38,27 @@ def switched(made: Study, claim: Claim) -> str:
     return _switched(first, claim.unit) or cut_off(first, claim)
 
 
-def _switched(first: History, unit: Unit) -> str:
+def other_sizes(first: History) -> str:
+    """Why noise has another size in other runs, because a draw that is no noise decides it; "" if no draw of few numbers does."""
+    for line, places in islice(_of_few_numbers(first).items(), first.study.effort.lines):
+        for script in _scripts(first, places):
+            run = repeated(first, {}, script)
+            if run is not None and not (_same_noise(first, run) and _same_factors(first.study, script)):
+                return f"with other numbers drawn at {line}, which a release does not show, the noise has another size"
+    return ""
+
+
+def _of_few_numbers(first: History) -> dict[str, list[int]]:
+    """The positions of draws of few numbers that are neither noise nor constant, by the line of code that draws."""
     explained = first.noise | first.study.placed | first.study.constant
     draws = enumerate(first.play.draws)
-    small = [at for at, d in draws if 0 < d.values.size <= FEW and at not in explained and not d.weights]
-    if not small:
+    return first.by_line(at for at, d in draws if 0 < d.values.size <= FEW and at not in explained and not d.weights)
+
+
+def _switched(first: History, unit: Unit) -> str:
+    lines, effort = _of_few_numbers(first), first.study.effort
+    if not lines:
         return ""
-    lines, effort = first.by_line(small), first.study.effort
     if len(lines) > effort.lines:
         return f"draws of few numbers at {len(lines)} lines may decide whether noise is added; the tool tests fewer lines"
     many = [absent for group in islice(without_many(first.study.whole, unit, Key("switches")), WORLDS) for absent in group]
