@@ -8,7 +8,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from ....models.recorder.files import no_link
 from ....reports.rounding import several
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -22,14 +21,15 @@ def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
     """
     expected = f"expected shape {str(shape).replace('Ellipsis', '…')}"
     try:
-        handle = no_link(str(path), os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         if path.is_symlink():
             raise ValueError(f"{path.name}: is a symbolic link, which is not followed; {expected}.") from None
         raise ValueError(f"{path.name}: missing; {expected}.") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):  # a named pipe would block
+        os.close(handle)
+        raise ValueError(f"{path.name}: missing; {expected}.")
     with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):  # a named pipe would block
-            raise ValueError(f"{path.name}: missing; {expected}.")
         found, order, kind = _header(file, path.name, expected)
         if shape[0] == 1 and found == shape[1:]:
             found = shape
