@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, cycle, islice
 
+from scipy import stats
+
 from ....accounting.claim import Claim
 from ...key import Key
 from ...recorded.playing import Diverged
@@ -20,7 +22,7 @@ from .rare_noise import opened
 
 SECONDS = 4.0  # of processor time for rare noise and further runs, half for each
 RUNS, EACH_RUN = range(1, 301), 2  # the numbers of the further runs, and how many secrets each of them tries
-FURTHER, HARDLY = range(301, 401), 0.1  # the numbers of other runs, and a probability, see `_permitted`
+FURTHER, HARDLY, LEVEL = range(301, 401), 0.1, 1e-3  # the numbers of other runs, and probabilities, see `_permitted`
 WITH_MANY = 24  # so many of these runs also try worlds without many secrets
 
 
@@ -61,8 +63,8 @@ def in_further_runs(first: History, secrets: Sequence[Absence], delta: float, ma
 
 
 def _permitted(first: History, absent: Absence, past: Collection[str], delta: float) -> bool:
-    """Whether a secret changes these arrays so seldom that delta may permit it: in at most a share delta of other runs. A
-    small delta permits hardly any of RUNS.
+    """Whether a secret changes these arrays so seldom that delta may permit it: other runs do not show more changes than a
+    probability of delta explains (binomial test at LEVEL). A small delta permits hardly any of RUNS.
     """
     if delta * len(RUNS) <= HARDLY:
         return False
@@ -71,7 +73,7 @@ def _permitted(first: History, absent: Absence, past: Collection[str], delta: fl
         with suppress(Diverged, Incomparable):
             run = history(first.study, number)
             shown += not changed(run, absent, kept(run, absent).play).keys().isdisjoint(past)
-    return shown <= delta * len(FURTHER)
+    return shown <= stats.binom.isf(LEVEL, len(FURTHER), delta)
 
 
 def in_rare_noise(first: History, secrets: Sequence[Absence], delta: float, until: float) -> Inside | None:

@@ -83,6 +83,19 @@ def exact_twice(bar):
     return train
 
 
+def whether_all_classes(bar):
+    """Whether each class has a training node, if the noisy size of the smallest class exceeds `bar`, and -1 else. With one node
+    in it: exp(1 - bar) / 2.
+    """
+
+    def train(graph, seed):
+        smallest = float(np.bincount(graph.y[graph.train], minlength=graph.classes).min())
+        noisy = smallest + np.random.default_rng(seed).laplace(0, 1.0)
+        return {"out": np.array([float(smallest > 0) if noisy > bar else -1.0])}
+
+    return train
+
+
 def audited(train, claim, folder, name="small"):
     case = Case(Looped(train, releases=("out",)), claim)
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(folder), Key(name), 3, 1e-4))
@@ -99,8 +112,9 @@ EDGE, NODE = Claim(1.01, 1e-5), Claim(1.01, 1e-5, Unit.NODE)
         (of_two_signs(6.0), EDGE),
         (noised_again, EDGE),
         (exact_twice(2.0), EDGE),
+        (whether_all_classes(2.6), Claim(1.01, 1e-2, Unit.NODE)),
     ],
-    ids=["below", "above", "two_signs", "noised_again", "twice"],
+    ids=["below", "above", "two_signs", "noised_again", "twice", "classes"],
 )
 def test_what_small_graphs_or_rare_noise_open_is_not_supported(train, claim, tmp_path):
     found = audited(train, claim, tmp_path)
@@ -116,8 +130,9 @@ def test_what_small_graphs_or_rare_noise_open_is_not_supported(train, claim, tmp
         (of_two_signs(16.0), EDGE),
         (zero_below(-6.0), EDGE),
         (noised_again, Claim(2.02, 1e-5)),
+        (whether_all_classes(5.7), Claim(1.01, 1e-2, Unit.NODE)),
     ],
-    ids=["below", "above", "two_signs", "zero", "noised_again"],
+    ids=["below", "above", "two_signs", "zero", "noised_again", "classes"],
 )
 def test_what_delta_permits_and_functions_of_noisy_values_keep_their_support(train, claim, tmp_path):
     found = audited(train, claim, tmp_path)
