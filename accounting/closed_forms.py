@@ -155,9 +155,9 @@ def pair_epsilon(p: np.ndarray, q: np.ndarray, delta: float, rounding: float = 0
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(p > 0, np.log(p) - np.log(q), -math.inf)
     order = np.argsort(-ratio)
-    mass, other = np.cumsum(p[order]).tolist(), np.cumsum(q[order]).tolist()
-    for k, at in enumerate(ratio[order]):  # if only the k+1 largest ratios exceed epsilon, delta = mass - e^epsilon * other
-        last = max(float(ratio[order][k + 1]) if k + 1 < len(order) else 0.0, 0.0)
+    mass, other, ratios = np.cumsum(p[order]).tolist(), np.cumsum(q[order]).tolist(), ratio[order].tolist()
+    for k, at in enumerate(ratios):  # if only the k+1 largest ratios exceed epsilon, delta = mass - e^epsilon * other
+        last = max(ratios[k + 1] if k + 1 < len(ratios) else 0.0, 0.0)
         if at <= 0:
             return 0.0
         if mass[k] - math.exp(min(last, 700.0)) * other[k] > delta + rounding:

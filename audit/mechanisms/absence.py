@@ -84,8 +84,7 @@ def moves_without(first: History, absent: Absence) -> Shifts:
 
 def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws: list[Draw] | None = None) -> History:
     """The repetition of a run without a secret, with every noisy value the same. again: finds the mechanisms of the repetition.
-    draws: by default those of the run. Raises Incomparable if the
-    run cannot be repeated in this way.
+    draws: by default those of the run. Raises Incomparable if the run cannot be repeated in this way.
     """
     again = again or Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)

@@ -116,7 +116,8 @@ def short_chains_and_few_further_runs(request, monkeypatch):
         monkeypatch.setattr(further_runs, "RUNS", range(1, 9))
         monkeypatch.setattr(further_runs, "WITH_MANY", 1)
     if "test_rare_noise" not in request.node.nodeid:
-        monkeypatch.setattr(further_runs, "opened", lambda *_: None)
+        for asking in (further_runs, other_graphs):
+            monkeypatch.setattr(asking, "opened", lambda *_: None)
     for searched in (crossings, further_runs, other_graphs, other_rows) if "built_graphs" not in request.fixturenames else ():
         monkeypatch.setattr(searched, "SECONDS", 0.2)
 

@@ -45,7 +45,9 @@ def picked(first: History, scripts: Iterable[Sequence[Draw]]) -> str:
 
 def _some(m: Mechanism) -> bool:
     """Whether the noise may be a part of the numbers that were drawn for it."""
-    return not (m.values or m.computed or m.shared or m.mirrored) and (bool(m.terms) or _drawn(m).size > m.noisy.size)
+    return not (m.values or m.computed or m.shared or m.mirrored) and (
+        bool(m.terms) or sum(draw.values.size for draw in (m.draw, *m.beside)) > m.noisy.size
+    )
 
 
 def _drawn(m: Mechanism) -> Floats:
@@ -74,8 +76,5 @@ def _places(m: Mechanism, drawn: Floats) -> NDArray[np.int64]:
 
 def _others(m: Mechanism, at: NDArray[np.int64]) -> bool:
     """Whether a noise number is another one of the drawn numbers than the one at its place."""
-    drawn = _drawn(m)
-    places = _places(m, drawn)
-    known = (at >= 0) & (places >= 0) & (at < drawn.size)
-    same = np.abs(np.abs(np.ravel(m.units)) - np.abs(drawn[np.where(known, at, 0)])) <= APART * _errors(m)
-    return bool(np.any(known & ~same))
+    places = _places(m, _drawn(m))
+    return bool(np.any((at >= 0) & (places >= 0) & (places != at)))

@@ -22,7 +22,7 @@ from .rare_noise import opened
 
 SECONDS = 4.0  # of processor time for rare noise and further runs, half for each
 RUNS, EACH_RUN = range(1, 301), 2  # the numbers of the further runs, and how many secrets each of them tries
-FURTHER, HARDLY, LEVEL = range(301, 401), 0.1, 1e-3  # the numbers of other runs, and probabilities, see `_permitted`
+ASKED, HARDLY, LEVEL = range(301, 401), 0.1, 1e-3  # the numbers of other runs, and probabilities, see `_permitted`
 WITH_MANY = 24  # so many of these runs also try worlds without many secrets
 
 
@@ -46,7 +46,7 @@ def in_further_runs(first: History, secrets: Sequence[Absence], delta: float, ma
     cross a bar together. The first WITH_MANY runs also try worlds without many secrets. Each of the two searches ends after half
     of SECONDS.
     """
-    if (rare := in_rare_noise(first, secrets, delta, time.process_time() + SECONDS / 2)) is not None:
+    if (rare := opened(first, secrets, delta, time.process_time() + SECONDS / 2)) is not None:
         return rare
     until, each = time.process_time() + SECONDS / 2, cycle(secrets)
     for number in RUNS:
@@ -69,14 +69,8 @@ def _permitted(first: History, absent: Absence, past: Collection[str], delta: fl
     if delta * len(RUNS) <= HARDLY:
         return False
     shown = 0
-    for number in FURTHER:
+    for number in ASKED:
         with suppress(Diverged, Incomparable):
             run = history(first.study, number)
             shown += not changed(run, absent, kept(run, absent).play).keys().isdisjoint(past)
-    return shown <= stats.binom.isf(LEVEL, len(FURTHER), delta)
-
-
-def in_rare_noise(first: History, secrets: Sequence[Absence], delta: float, until: float) -> Inside | None:
-    """What `opened` finds; None if it finds nothing. until: processor time at which the search ends."""
-    found = opened(first, secrets, delta, until)
-    return None if found is None else dataclasses.replace(without_secrets(found.run), past=found.past, across=(found.absent,))
+    return shown <= stats.binom.isf(LEVEL, len(ASKED), delta)

@@ -24,8 +24,8 @@ from ..inside import Inside, not_known, read_only, reports, without_secrets
 from ..past_noise import changed
 from ..reading import added_later
 from .crossings import Without, crossings, recorded_as
-from .further_runs import in_further_runs, in_other_runs, in_rare_noise
-from .rare_noise import rarely, reads_one
+from .further_runs import in_further_runs, in_other_runs
+from .rare_noise import opened, rarely, reads_one
 
 SECONDS = 4.0  # of processor time for other noise on all graphs
 RUNS = range(1, 9)  # the numbers of the runs with other noise on each graph
@@ -38,7 +38,7 @@ def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[
     anything, or to what it adds noise. A model may fail on such a graph: then nothing rests on it. At last, yields what
     `in_runs_with_other_noise` shows of these graphs, and what `in_other_runs` does. known: what the run on `graph` shows.
     """
-    like, tried = known.run.study, list[Inside]()
+    like, tried = known.run.study, list[tuple[Inside, bool]]()
     equal = ((*world, False) for world in among_equals(graph, claim.unit, like.model))
     for made, without_secret, seldom in (*equal, *crossings(like, graph, claim, key)):
         try:
@@ -47,8 +47,8 @@ def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[
             continue
         if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
             yield found
-            tried.append(found)
-    yield from in_runs_with_other_noise([part for part in tried if part.worst is not None], claim)
+            tried.append((found, seldom))
+    yield from in_runs_with_other_noise([(part, seldom) for part, seldom in tried if part.worst is not None], claim)
     for part in filter(None, (known, known.small)):
         yield from in_other_runs(part, claim, key)
 
@@ -74,18 +74,19 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
     return found
 
 
-def in_runs_with_other_noise(parts: Sequence[Inside], claim: Claim) -> Iterator[Inside]:
+def in_runs_with_other_noise(parts: Sequence[tuple[Inside, bool]], claim: Claim) -> Iterator[Inside]:
     """Yields what one run with other noise shows, if `opened` finds it on one of these graphs; or if in one of RUNS the secret
     changes a released array although every noisy value is the same, or a noisy value is read that was not read, and the secret
     then costs more than the claim. On small graphs, noise crosses a threshold that it never reaches on the whole graph: the exact
     number of edges is 0, or all nodes are training nodes. The search begins with the smallest graph, and ends after SECONDS.
+    parts: each with whether `opened` was asked before.
     """
     until = time.process_time() + SECONDS
-    for part in sorted(parts, key=lambda part: part.run.worlds.graph.nodes + part.run.worlds.graph.edges.shape[1]):
+    for part, asked in sorted(parts, key=lambda pair: _size(pair[0].run.worlds.graph)):
         assert part.worst is not None
         if time.process_time() > until:
             return
-        if (found := in_rare_noise(part.run, [part.worst], claim.delta, until)) is not None:
+        if not asked and (found := opened(part.run, [part.worst], claim.delta, until)) is not None:
             yield found
             return
         for run in _that_read(part, claim.delta, until):
@@ -93,6 +94,10 @@ def in_runs_with_other_noise(parts: Sequence[Inside], claim: Claim) -> Iterator[
             if other.past or (part.idle - other.idle and other.cost(claim.delta) > claim.epsilon):
                 yield other
                 return
+
+
+def _size(graph: Graph) -> int:
+    return graph.nodes + int(graph.edges.shape[1])
 
 
 def _that_read(part: Inside, delta: float, until: float) -> Iterator[History]:

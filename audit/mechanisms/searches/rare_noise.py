@@ -19,6 +19,7 @@ from ...recorded.playing import Diverged
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
 from ..absence import changed_without, history, kept
+from ..inside import Inside, without_secrets
 from ..past_noise import changed
 from ..reading import idle, repeated
 
@@ -101,24 +102,16 @@ class Rare:
 RARE = (Rare((-1,)), Rare((1,)), Rare((-1, 1)), Rare((1, -1)), Rare(), Rare(common=True))
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """A repetition of a run with rare noise, in which a secret changes arrays although every noisy value is the same. past: these
-    arrays, each with a sentence.
+def opened(first: History, secrets: Sequence[Absence], delta: float, until: float) -> Inside | None:
+    """What a repetition with rare noise shows in which one of the secrets changes arrays although every noisy value is the same,
+    see `rarely`; None if there is none.
     """
-
-    run: History
-    absent: Absence
-    past: dict[str, str]
-
-
-def opened(first: History, secrets: Sequence[Absence], delta: float, until: float) -> Opened | None:
-    """A path past the noise that opens with rare noise, see `rarely`; None if none is found."""
     if (found := rarely(first, [partial(_opens, absent=absent) for absent in secrets], delta, until)) is None:
         return None
     run, at, where = found
     past = changed(run, secrets[at], kept(run, secrets[at]).play)
-    return Opened(run, secrets[at], {array: f"{why}; it does so where {where}" for array, why in past.items()})
+    past = {array: f"{why}; it does so where {where}" for array, why in past.items()}
+    return replace(without_secrets(run), past=past, across=(secrets[at],))
 
 
 def rarely(first: History, tests: Sequence[Test], delta: float, until: float) -> tuple[History, int, str] | None:
