@@ -14,7 +14,7 @@ from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.found import Mechanisms
-from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import PICK, REPORT, Mechanism
 from ..recorded.playing import Cell, Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
 from ..recorded.secrets.worlds import Absence
@@ -168,8 +168,17 @@ def moved(first: History, absent: Absence, after: History) -> Shifts:
     if absent.hidden is not None:
         _leave_out_own(first, absent, after, gaps)
     if absent.half:
-        gaps = [by if m.law == REPORT else by / 2 for m, by in zip(first.mechanisms, gaps, strict=True)]
+        gaps = [_half(*each) for each in zip(first.mechanisms, gaps, strict=True)]
     return tuple(m.over(by) for m, by in zip(first.mechanisms, gaps, strict=True))
+
+
+def _half(mechanism: Mechanism, by: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What one of two steps moves at least, if both together move a clean value `by`. A report of one's own value is changed by
+    one of the steps, as far as by both. How far one step changes a pick is not known, so a pick does not count.
+    """
+    if mechanism.law != REPORT:
+        return by / 2
+    return np.zeros_like(by) if mechanism.shown == PICK else by
 
 
 def _from_first(mechanism: Mechanism, start: Mechanism, by: NDArray[np.float64]) -> NDArray[np.float64]:

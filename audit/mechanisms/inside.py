@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...accounting.claim import Claim, Unit
-from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
+from ...models.recorder.mechanisms.mechanism import PICK, REPORT, Mechanism
 from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost
@@ -210,6 +210,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         counted = found.counted(shifts)
         trial = Trial(absent, shifts, first.sizes(counted), 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
+        if why := picked_in_two_steps(found, absent, after, shifts, claim):
+            doubts.append(why)
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
         if new := changed(first, absent, after.play, past):
             past |= new
@@ -239,6 +241,25 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         resized=tuple(resized),
         silenced=tuple(silenced),
     )
+
+
+def picked_in_two_steps(found: Inside, absent: Absence, after: History, shifts: Shifts, claim: Claim) -> str:
+    """A sentence about a pick that the run reads, if the world lies two steps away, and all moves together cost more than the
+    claim; else "". shifts: the moves that count, without those of picks, see `moved`.
+    """
+    first = found.run
+    picks = [i for i, m in enumerate(first.mechanisms) if m.shown == PICK and i not in found.idle] if absent.half else []
+    if not picks:
+        return ""
+    whole = _moved(first, absent, after)
+    both = tuple(whole[i] if i in picks else by for i, by in enumerate(shifts))
+    if cost(first.mechanisms, found.counted(both), claim.delta) <= claim.epsilon:
+        return ""
+    at = next((i for i in picks if first.mechanisms[i].size(whole[i]) > NOTHING), None)
+    steps = "these are two steps: one node goes, and another one comes"
+    if at is None:
+        return ""
+    return f"{absent.secret} changes the pick at {first.mechanisms[at].line} by more than the claim, but {steps}"
 
 
 def not_known(first: History) -> str | None:
@@ -332,9 +353,9 @@ def only_together(
 
 
 def _moved(first: History, absent: Absence, repetition: History | None = None) -> Shifts:
-    """The moves without some secrets, or zeros if they are not known."""
+    """The moves without some secrets, in full if they are two steps, or zeros if they are not known."""
     try:
-        return moved(first, absent, kept(first, absent) if repetition is None else repetition)
+        return moved(first, dataclasses.replace(absent, half=False), kept(first, absent) if repetition is None else repetition)
     except Incomparable:
         return tuple(np.zeros_like(m.clean) for m in first.mechanisms)
 
