@@ -18,7 +18,7 @@ from ...recorded.playing import Diverged
 from ...recorded.secrets.among_equals import among_equals
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History, Study
-from ..absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved
+from ..absence import Incomparable, OtherNoise, changed_without, draws_nothing, history, kept, moved
 from ..initial_weights import same_for_all_seeds, with_weights
 from ..inside import Inside, not_known, read_only, reports, without_secrets
 from ..past_noise import changed
@@ -90,6 +90,8 @@ def in_runs_with_other_noise(parts: Sequence[tuple[Inside, bool]], claim: Claim)
             yield found
             return
         for run in _that_read(part, claim.delta, until):
+            if not (part.idle or changed_without(run, part.worst)):
+                continue
             other = _without(run, part.worst, claim)
             if other.past or (part.idle - other.idle and other.cost(claim.delta) > claim.epsilon):
                 yield other
