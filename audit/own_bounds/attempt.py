@@ -159,7 +159,8 @@ def stale_noise(attempt: Attempt) -> Bound | None:
         if stale := next(not_fresh(first, attempt.within, moves, shifts), ""):
             if not often_without_noise(attempt, absent, not_fresh):
                 return fails(FRESH.what, f"{absent.secret}: {stale}; {SELDOM}")
-            if why := shown_always(first, shifts, attempt.sampled)[1] or mixed(first, shifts, attempt.sampled):
+            shown = shown_always(first, shifts, attempt.sampled)[1]
+            if why := shown or lost(first, shifts) or mixed(first, shifts, attempt.sampled):
                 both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
                 return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
             return exact(math.inf, f"{absent.secret}: {stale}", MOVES, (REPEATED, EXACT, granted_to(first)))
@@ -191,8 +192,10 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
     share noise in another way.
     """
     first, within = attempt.first, attempt.within
-    for absent, moves, _ in attempt.secrets:
+    for absent, moves, shifts in attempt.secrets:
         if shown := next(overlapping(first, within, moves), ""):
+            if why := lost(first, shifts):
+                return fails(UNHIDDEN.what, why)
             shown = f"{absent.secret}: {shown}"
             if not often_without_noise(attempt, absent, lambda run, within, moves, _: overlapping(run, within, moves)):
                 return fails(FRESH.what, f"{shown}; {SELDOM}")

@@ -5,17 +5,19 @@ reads, or the sums of them through which it reads them, and no draw changes the 
 other arrays and of the graph alone. Two worlds in which this function differs cannot give the same release.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
+from ...accounting.claim import Claim
 from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import Departed
@@ -59,9 +61,15 @@ IN_SUMS = Condition(
 )
 DETERMINED = Condition(IN_SUMS.what, "checked", "so many different sums are released that they determine every noisy value")
 STARTED = Condition("for an adversary who sees the random numbers that are drawn as initial weights", "granted", ASSUMED)
+TWO_STEPS = Condition(
+    "in the graph without a node, its row may hold other features and another label",
+    "checked",
+    "if it may not, one node goes and another one comes, and the change is too probable for these two steps, too",
+)
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
 MORE = range(1, 25)  # numbers of the runs with other seeds in which a secret may change an array, if delta is at most SMALL
 SMALL = 1e-3
+LARGEST = 700.0  # epsilon (nats) whose exponential a float holds
 UNRELATED = (2, 3)  # numbers of runs whose seeds have nothing in common with that of the first run
 
 
@@ -101,7 +109,8 @@ class Path:
     def conditions(self) -> tuple[Condition, ...]:
         shown = (self.sums,) if self.sums else (RELEASED,) if self.beside else ()
         known = (same_numbers(self.fixed),) if self.fixed else ()
-        return (REPEATED, self.drawn, *known, *((SAME_VALUES,) * self.noisy), *shown, *((STARTED,) * self.started))
+        more = (*((STARTED,) * self.started), *((TWO_STEPS,) * self.absent.half))
+        return (REPEATED, self.drawn, *known, *((SAME_VALUES,) * self.noisy), *shown, *more)
 
     @property
     def drawn(self) -> Condition:
@@ -163,39 +172,49 @@ def first_path(case: Case, within: Inside) -> Path | None:
     if not cells or not within.across:
         return None
     sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
-    return first_certain(first, tried(within, cells), cells, sums_of, case.claim.delta)
+    each = (first_certain(first, tried(within, cells, half), cells, sums_of, case.claim) for half in (False, True))
+    return next(filter(None, each), None)
 
 
-def from_fixed_draws(first: History, secrets: Iterable[Absence], delta: float) -> Bound | None:
+def from_fixed_draws(first: History, secrets: Iterable[Absence], claim: Claim) -> Bound | None:
     """An infinite bound, if the run has no mechanism, and one of a few secrets changes a released array that no draw changes but
-    those that are the same in each run; None if this is shown of none. delta: that of the claim.
+    those that are the same in each run; None if this is shown of none.
     """
-    found = first_certain(first, secrets, tuple(first.play.cells), lambda _: (), delta)
+    found = first_certain(first, secrets, tuple(first.play.cells), lambda _: (), claim)
     return None if found is None else exact(np.inf, str(found), PATHS, found.conditions)
 
 
 def first_certain(
-    first: History, secrets: Iterable[Absence], cells: Sequence[Cell], sums_of: SumsOf, delta: float
+    first: History, secrets: Iterable[Absence], cells: Sequence[Cell], sums_of: SumsOf, claim: Claim
 ) -> Path | None:
     """As `certain`, for the first of these secrets that changes entries; at most TRIED are tried."""
     for absent in islice(secrets, TRIED):
         with suppress(Departed):
-            if (found := certain(first, absent, cells, sums_of, delta)) is not None:
+            if (found := certain(first, absent, cells, sums_of, permitted(claim, absent))) is not None:
                 return found
     return None
 
 
+def permitted(claim: Claim, absent: Absence) -> float:
+    """The largest probability in one world of releases that are impossible in the other: delta, and (1 + e^epsilon) delta if two
+    steps lead from one world to the other (group privacy, Vadhan 2017, lemma 2.2).
+    """
+    if not (absent.half and claim.delta):
+        return claim.delta
+    return min(1.0, claim.delta * (1 + math.exp(min(claim.epsilon, LARGEST))))
+
+
 def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: SumsOf, delta: float) -> Path | None:
     """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
-    that other arrays of a run show. delta: that of the claim. Raises Departed if a run cannot be repeated.
+    that other arrays of a run show. delta: see `permitted`. Raises Departed if a run cannot be repeated.
 
     A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
     and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds, and if
     delta is above RARE, in further ones, see `often`. Both runs are of the graph with the secret: the noisy values of a run of
     another graph may be improbable there.
     """
-    if delta and first.mechanisms:
-        first, absent = run_on_its_base(first, absent)
+    if delta and first.mechanisms and absent.base is not None:
+        first, absent = changed_on_its_base(first, absent, cells, delta)
     runs, noisy, fixed = both(first, absent), bool(first.mechanisms), fixed_draws(first.study) - first.noise
     for cell in cells:
         entries = differing(*runs, cell, absent)
@@ -224,6 +243,15 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Sum
             replaced = any(True for _ in scripts(first, started, fixed))
             return Path(absent, cell, entries, beside, sums, started, begins, known, noisy, replaced)
     return None
+
+
+def changed_on_its_base(first: History, absent: Absence, cells: Sequence[Cell], delta: float) -> tuple[History, Absence]:
+    """As `run_on_its_base`, but the first of several runs in which the secret changes a cell, if there is one."""
+    start, absent = run_on_its_base(first, absent)
+    numbers = chain([0], numbers_of_runs(start.study, delta))
+    return next(
+        (history(start.study, n) for n in numbers if any(changes(start.study, absent, c, n) for c in cells)), start
+    ), absent
 
 
 def another(first: History, absent: Absence, cell: Cell, delta: float) -> tuple[History, tuple[History, History]] | None:
@@ -260,8 +288,10 @@ def alike(cell: Cell, entries: Mask, one: History, other: History) -> bool:
     return before.shape == after.shape and np.array_equal(before[entries], after[entries])
 
 
-def tried(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
-    """Yields worlds without one secret: first those in which a cell changes although every noisy value is the same."""
+def tried(within: Inside, cells: Sequence[Cell], half: bool = False) -> Iterator[Absence]:
+    """Yields worlds without one secret: first those in which a cell changes although every noisy value is the same. half: as in
+    `alone`; the own rows of these secrets are not compared.
+    """
 
     def changes(absent: Absence) -> bool:
         with suppress(Incomparable):
@@ -269,7 +299,8 @@ def tried(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
             return any(differing(*runs, cell, absent).any() for cell in cells)
         return False
 
-    yield from alone(dict.fromkeys((*within.across, *within.secrets)), changes)
+    worlds = dict.fromkeys((*within.across, *within.secrets))
+    yield from alone((absent.without_own_rows() if half else absent for absent in worlds), changes, half)
 
 
 def always_steady(

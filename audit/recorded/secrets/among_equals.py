@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +66,12 @@ def _without_last(whole: Worlds) -> Absence:
 
 
 def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
-    """All nodes have the features of the shortest row that is not 0, but for the training node with most edges, which has the row
-    that is farthest from it. Both are rows of training nodes, so that the graph keeps what is public of rows, such as a length of
-    1. In the first graph, labels and edges are those of `graph`. In the second one, all labels are equal, but for that node, and
-    only this node has edges.
+    """All nodes have the features of the shortest row that is not 0, but for one node, which has the row that is farthest from
+    it. Both are rows of training nodes, so that the graph keeps what is public of rows, such as a length of 1.
+
+    In the first two graphs this is the training node with most edges. In the first one, labels and edges are those of `graph`. In
+    the second one, all labels are equal, but for that node, and only this node has edges. The third one is as the second one, for
+    the validation node with most edges: it alone may decide which of several models, thresholds or epochs is the best.
     """
     trained = np.flatnonzero(graph.train)
     x = dense(graph.x[trained]).astype(np.float64)
@@ -78,19 +82,32 @@ def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
     own = x[np.square(x - common).sum(axis=1).argmax()]
     if np.array_equal(own, common):
         return
-    node = trained[graph.degree[trained].argmax()]
-    here, others = np.array([node]), np.delete(np.arange(graph.nodes), node)
-    some = replace(with_features(with_features(graph, others, common), here, own), name=EQUALS)
-    y = np.full(graph.nodes, graph.y[others[0]])
-    y[node] = (y[node] + 1) % graph.classes
+    for part in (trained, np.flatnonzero(graph.val)):
+        if not part.size:
+            continue
+        node = int(part[graph.degree[part].argmax()])
+        others = np.delete(np.arange(graph.nodes), node)
+        some = replace(with_features(with_features(graph, others, common), np.array([node]), own), name=EQUALS)
+        label = graph.y[others[0]]
+        y = np.full(graph.nodes, label)
+        y[node] = (label + 1) % graph.classes
+        lone = replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)])
+        for equal in (some, lone) if graph.train[node] else (lone,):
+            yield equal, partial(_as_the_others, unit=unit, node=node, row=common, label=label)
 
-    def without(whole: Worlds) -> Absence:
-        if unit is Unit.NODE:
-            return without_nodes(whole, unit, here)
-        labels = whole.graph.y.copy()
-        labels[node] = graph.y[others[0]]
-        other = replace(whole, graph=replace(with_features(whole.graph, here, common), y=labels))
-        return Absence(f"a replacement of the features and the label of node {node}", other, among=here)
 
-    for equal in (some, replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)])):
-        yield equal, without
+def _as_the_others(whole: Worlds, unit: Unit, node: int, row: NDArray[Any], label: int) -> Absence:
+    """The world without the node that differs. For a claim about features, and for a validation node, which stays in the public
+    mask, it has the row and the label of the others.
+    """
+    here, graph = np.array([node]), whole.graph
+    gone = without_nodes(whole, unit, here) if unit is Unit.NODE else None
+    if gone is not None and graph.train[node]:
+        return gone
+    y = graph.y.copy()
+    y[node] = label
+    alike = replace(with_features((gone.worlds if gone else whole).graph, here, row), y=y)
+    if gone is None:
+        secret = f"a replacement of the features and the label of node {node}"
+        return Absence(secret, replace(whole, graph=alike), among=here)
+    return replace(gone, secret=f"{gone.secret} with its features and label", worlds=replace(gone.worlds, graph=alike), half=True)

@@ -14,7 +14,7 @@ from ....accounting.claim import Unit
 from ....models.capabilities import Effort
 from ....models.graph.graph import Graph, Worlds
 from ...case import EDGES
-from .worlds import UNUSUAL, Absence, lacking, with_other_label
+from .worlds import UNUSUAL, Absence, lacking, with_other_labels
 
 SECONDS = 4.0  # of processor time
 ENDS = 32  # number of secrets of low degrees, and of high ones, that are tried first
@@ -35,8 +35,9 @@ def farthest_alone(whole: Worlds, unit: Unit, effort: Effort, sizes: Callable[[A
     for secret in in_turn(whole.graph, unit):
         if time.process_time() > until:
             break
-        world = lacking(whole, unit, np.array([secret]))
-        for moves in map(sizes, [world, *[with_other_label(whole, int(secret))] * (unit is Unit.FEATURES)]):
+        one = np.array([secret])
+        worlds = [lacking(whole, unit, one), *[with_other_labels(whole, one)] * (unit is Unit.FEATURES)]
+        for moves in map(sizes, worlds):
             for place, size in enumerate([math.hypot(*moves), *moves], -1):
                 farthest[place] = max(farthest.get(place, (0.0, -1)), (size, int(secret)))
     ordered = sorted(farthest.values(), reverse=True)

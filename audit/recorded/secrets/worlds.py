@@ -69,6 +69,13 @@ class Absence:
             absent = next((part for part in (self._beyond(*ids) for ids in parts) if moves(part)), None)
         return absent
 
+    def without_own_rows(self) -> Absence:
+        """The same world, of which no own row of its secrets is compared."""
+        fewer = self.fewer
+        return dataclasses.replace(
+            self, hidden=self.among, fewer=None if fewer is None else lambda part: fewer(part).without_own_rows()
+        )
+
     def shown(self, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """Which entries of an array of this shape are no own rows of absent nodes."""
         shown = np.ones(shape, dtype=bool)
@@ -101,12 +108,12 @@ class Absence:
         return absent
 
 
-def alone(worlds: Iterable[Absence], changes: Callable[[Absence], bool]) -> Iterator[Absence]:
+def alone(worlds: Iterable[Absence], changes: Callable[[Absence], bool], half: bool = False) -> Iterator[Absence]:
     """Yields worlds without one secret. Of a world without many secrets, one is found by halving that `changes` what is looked
-    for; worlds of which only half of a move is known are left out.
+    for. half: whether to yield the worlds of which only half of a move is known, in place of all others.
     """
-    found = (absent if absent.among.size == 1 else absent.single(changes) for absent in worlds)
-    yield from (one for one in found if one is not None and one.is_single)
+    found = (absent if absent.among.size == 1 else absent.single(changes) for absent in worlds if absent.half == half)
+    yield from (one for one in found if one is not None and one.among.size == 1)
 
 
 def single_secrets(
@@ -148,8 +155,7 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Absence]:
             yield absent
         yield dataclasses.replace(with_other_rows(whole, unit, half, random), secret=absent.secret)
     if unit is Unit.NODE:
-        other = dataclasses.replace(whole.graph, y=(whole.graph.y + 1) % whole.graph.classes)
-        yield Absence("a change of all labels", dataclasses.replace(whole, graph=other))
+        yield dataclasses.replace(with_other_labels(whole, np.arange(graph.nodes), half=True), secret="a change of all labels")
         fewer = dataclasses.replace(whole.graph, train=whole.graph.train & ~np.isin(np.arange(whole.graph.nodes), half))
         yield Absence("the exclusion of half of the nodes from training", dataclasses.replace(whole, graph=fewer))
 
@@ -201,7 +207,7 @@ def without_one(
         for value in (graph.x.min(), graph.x.max()) if node in (busiest, *others) else ():
             yield _with_row(whole, unit, node, float(value))
         yield with_other_rows(whole, unit, np.array([node]), key.fold("other", node).generator())
-        yield _relabelled(whole, node) if unit is Unit.NODE else with_other_label(whole, node)
+        yield _relabelled(whole, node) if unit is Unit.NODE else with_other_labels(whole, np.array([node]))
 
 
 def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Absence:
@@ -228,17 +234,21 @@ def _relabelled(whole: Worlds, node: int) -> Absence:
     Whoever asks about the node gives its features. The label, and whether the model was trained on it, are secret, so the node's
     own rows are compared. The world lies two steps away: the node goes, and one with another label comes.
     """
-    other = with_other_label(whole, node).worlds.graph
+    other = with_other_labels(whole, np.array([node])).worlds.graph
     other = dataclasses.replace(other, train=other.train & (np.arange(other.nodes) != node))
     secret = f"a change of the label of node {node} and its exclusion from training"
-    return Absence(secret, dataclasses.replace(whole, graph=other), half=True)
+    return Absence(secret, dataclasses.replace(whole, graph=other), half=True, among=np.array([node]))
 
 
-def with_other_label(whole: Worlds, node: int) -> Absence:
-    """A world in which a node has another label and keeps its features, which then add to the sum of another class."""
-    here = np.arange(whole.graph.nodes) == node
-    other = dataclasses.replace(whole.graph, y=np.where(here, (whole.graph.y + 1) % whole.graph.classes, whole.graph.y))
-    return Absence(f"another label of node {node}", dataclasses.replace(whole, graph=other), among=np.array([node]))
+def with_other_labels(whole: Worlds, nodes: NDArray[np.int64], half: bool = False) -> Absence:
+    """A world in which nodes have other labels and keep their features, which then add to the sums of other classes. half: see
+    `Absence`.
+    """
+    y = whole.graph.y.copy()
+    y[nodes] = (y[nodes] + 1) % whole.graph.classes
+    name = f"another label of node {nodes[0]}" if nodes.size == 1 else f"other labels of {nodes.size} nodes"
+    worlds = dataclasses.replace(whole, graph=dataclasses.replace(whole.graph, y=y))
+    return Absence(name, worlds, half=half, among=nodes, fewer=lambda part: with_other_labels(whole, part, half))
 
 
 def with_other_rows(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Absence:
