@@ -93,7 +93,7 @@ class Model(Protocol):
     def mode(self) -> str: ...  # "paper" (what was published) or "sound" (what can be proved)
 
     @property
-    def unit(self) -> Unit: ...  # the unit that the ledger protects
+    def unit(self) -> Unit: ...  # the unit of which the ledger states the cost
 
     @property
     def releases(self) -> tuple[str, ...]: ...  # names of the arrays that `fit` returns

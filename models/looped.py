@@ -95,8 +95,8 @@ class Looped:
     nodes, dim). An array of another name, such as "weights", may have any shape; if its first axis counts the nodes, it has one
     row for each node. Its `graph` is the graph of one run: absent edges are gone, and absent nodes have no edges
     and are in no training set. The arrays of `graph` are copies, which the function may change. Its `seed` is an int below 2^64,
-    from which all randomness must come.
-    unit: the unit that the ledger protects, or its value, such as "node". releases: the names of the arrays. events: the ledger,
+    from which the randomness comes; noise may also come from the operating system.
+    unit: the unit of the claim, or its value, such as "node". releases: the names of the arrays. events: the ledger,
     if known; without a ledger every accountant declines. max_degree: the public bound on degrees on which the ledger relies; 0
     means no bound. name: by default the function's own, or "looped" if it has none. claim: what the function claims, for commands
     that name no epsilon, delta or unit themselves; its unit is then the default of `unit`.

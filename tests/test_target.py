@@ -22,7 +22,7 @@ FILL = "p = np.full((run.nodes, run.classes), 1 / run.classes)"
 
 
 def write_worlds(worlds, folder):
-    """Several runs in one call, each with its masks, in the format of docs/own-program.md."""
+    """Several runs in one call, each with its masks, also of edges. The tool itself writes one run, and no mask of edges."""
     g, there = worlds.graph, worlds.edge_present()
     masks = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
     np.savez(folder / "graph.npz", x=g.x, y=g.y, edge_index=g.arcs, **masks)
