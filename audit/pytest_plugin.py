@@ -80,5 +80,5 @@ def audited(train: Any, claim: Claim | None, graph: Graph | str, options: dict[s
         as_model(train, claim, "train"), load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options}
     )
     claims = lines(found)
-    weak = found.run.exit_code == 3 and bool(claims) and all(line.weak for line in claims if line.verdict.exit_code == 3)
+    weak = found.run.exit_code == 3 and bool(claims) and all(line.verdict.weak for line in claims if line.verdict.exit_code == 3)
     return found, "; ".join(map(claim_and_verdict, claims)), weak

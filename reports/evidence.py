@@ -31,10 +31,13 @@ GRID = 1e-3  # relative excess that is tolerated, because the grids of the accou
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim. kind: refuted, exceeds, inconclusive or not-refuted, which determines `exit_code` (CODES)."""
+    """The verdict on a claim. kind: refuted, exceeds, inconclusive or not-refuted, which determines `exit_code` (CODES). weak:
+    whether it is inconclusive because the tests are too weak, and for no other reason.
+    """
 
     kind: str
     sentence: str
+    weak: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -218,7 +221,7 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
             best = min(unclaimed, key=lambda b: b.reach)
             seen = f"a true epsilon above {up(best.reach, 3)} would have been noticed in {' and '.join(best.covers or ())}"
             sentence += f"; {seen}, which the claim does not name"
-        return Verdict("inconclusive", f"inconclusive: {sentence}")
+        return Verdict("inconclusive", f"inconclusive: {sentence}", weak=not why)
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = max(best_of.values(), key=lambda b: b.notices)
     left_out = "".join(f"; {sentence}" for sentence in dict.fromkeys(s for b in bounds for s in b.limits))
@@ -231,7 +234,7 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
         computed = f"; the bound of {down(sharpest.epsilon)} is computed, so more rounds do not change it"
         more = "Try data on which one secret moves the noisy values farther, or another --seed"
         way = f"{computed}. {more}, or accept a weaker test with --notices"
-    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){left_out}{way}")
+    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){left_out}{way}", weak=not why)
 
 
 def _withdrawn(bounds: Sequence[Bound]) -> str:

@@ -70,11 +70,6 @@ class Line:
     own: bool = False
 
     @property
-    def weak(self) -> bool:
-        """Whether the claim was tested, no condition of a test failed, and the tests are nevertheless inconclusive."""
-        return self.verdict.exit_code == 3 and bool(self.bounds) and all(b.withdrawn is None for b in self.bounds)
-
-    @property
     def contradicted(self) -> bool:
         """Whether a lower bound that counts exceeds the upper bound, so that the ledger does not describe what was run."""
         counts = self.verdict.kind in ("refuted", "exceeds")

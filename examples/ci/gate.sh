@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Audits one claim and decides whether a job passes. Environment: MODEL or TARGET, EPSILON, and optionally DELTA, UNIT, DATA,
 # ARGUMENTS, BASELINE (folder of an earlier run), WEAK (pass or fail). Exit codes: 0 passes, 1 refuted or worse, 2 wrong use,
-# 3 unfinished, untested, a condition of a test failed, too weak (with WEAK=fail), or a claim of the baseline vanished.
+# 3 unfinished, untested, inconclusive, too weak (with WEAK=fail), or a claim of the baseline vanished.
 set -uo pipefail
 if [ -z "${MODEL:-}${TARGET:-}" ]; then
   echo "::error::Give MODEL or TARGET: which of your models is audited?"
@@ -62,7 +62,7 @@ if [ "$claims" = "This run tested no claim." ]; then
   exit 3
 fi
 if ! grep -q 'errors="0"' "$folder/junit.xml"; then
-  echo "::error::A claim was tested by no audit, or a condition of its test failed. $claims junit.xml says why."
+  echo "::error::A claim was tested by no audit, or its result is inconclusive for another reason than a weak audit. $claims junit.xml says why."
   exit 3
 fi
 if [ "$code" -eq 3 ]; then

@@ -34,7 +34,7 @@ def to_xml(found: Results) -> str:
     whole, parts = [row for row in skipped if of_case(row)], inapplicable(skipped)
     failures = sum(line.verdict.exit_code == 1 for line in claims)
     weak = [line for line in claims if line.verdict.exit_code == 3]
-    warned = sum(lenient and line.weak for line in weak)
+    warned = sum(lenient and line.verdict.weak for line in weak)
     count = {"tests": len(claims) + len(whole) + len(parts), "failures": failures, "errors": len(weak) - warned}
     count["skipped"] = len(whole) + len(parts) + warned
     suite = ET.Element("testsuite", {"name": f"gnnaudit {found.run.name}", **{k: str(v) for k, v in count.items()}})
@@ -65,7 +65,7 @@ def _claim(suite: ET.Element, line: Line, skipped: list[str], lenient: bool) -> 
     if line.verdict.exit_code == 0:
         ET.SubElement(case, "system-out").text = line.verdict.sentence
         return
-    if lenient and line.weak:
+    if lenient and line.verdict.weak:
         ET.SubElement(case, "skipped", {"message": f"warning: {line.verdict.sentence}"})
         return
     kind = "failure" if line.verdict.exit_code == 1 else "error"

@@ -131,6 +131,16 @@ def test_an_upper_bound_below_a_proved_lower_bound_is_reported_and_passes_nothin
     assert "contradiction" not in judge(CLAIM, [ceiling(0.001)], [unsure]).sentence
 
 
+def test_an_inconclusive_claim_is_weak_only_if_nothing_but_more_power_is_missing():
+    """A job lets a weak claim pass. A contradiction, or a refutation that was not confirmed, must not pass as one."""
+    assert judge(CLAIM, [ceiling(1.0)], [look(0.5, notices=1.8)]).weak
+    assert not judge(CLAIM, [ceiling(1.0)], [look(0.5, notices=1.1)]).weak
+    assert not judge(CLAIM, [ceiling(0.001)], [look(0.5, notices=1.8)]).weak
+    unconfirmed = dataclasses.replace(look(2.0), refuted=True, confirmed=False)
+    assert not judge(CLAIM, [ceiling(1.0)], [unconfirmed]).weak
+    assert not judge(CLAIM, [ceiling(1.0)], []).weak
+
+
 def test_a_bound_that_needs_an_assumption_detects_nothing():
     """It refutes nothing, however large the leak is. The other bound's 2.0 * 1.1 is what would have been noticed."""
     unsure = resting(look(0.5, notices=1.1), "a theorem", assumed("rows are alike"))

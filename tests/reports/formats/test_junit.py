@@ -36,8 +36,9 @@ def test_a_failed_condition_is_no_mere_warning_in_a_pull_request():
     bound = BoundRow(
         **where, audit="differential", attack="none", rounds=2, shape="any", value=0.0, confidence=0.95, verdict="not-refuted"
     )
-    for withdrawn, expected in ((None, ["0", "1"]), (0.3, ["1", "0"])):
-        rows = (bound.model_copy(update={"withdrawn": withdrawn}),)
+    failed = {"what": "rows are alike", "how": "failed", "detail": "two rows differ"}
+    for changes, expected in (({}, ["0", "1"]), ({"withdrawn": 0.3, "conditions": [failed]}, ["1", "0"])):
+        rows = (bound.model_copy(update=changes),)
         told = suite(Results(run=Run(name="r", preset="ci"), rows=rows))
         assert [told.get(n) for n in ("errors", "skipped")] == expected
 
