@@ -239,8 +239,8 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     noticing = row_of(weakest_link(claim, tests))
     own = any(a.own for a in accounts)
     upper = lowest(ceiling)
-    # If a lower bound contradicts the upper bound, the verdict states both, so the column of the upper bound stays empty.
-    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper
+    # an inconclusive verdict on a contradiction states both bounds, so the column of the upper bound stays empty
+    shown = None if verdict.kind == "inconclusive" and contradicting(upper, tests) else upper
     return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict, noticing, own)
 
 

@@ -34,12 +34,16 @@ for run, seed in enumerate(worlds["seeds"]):
     out.append((share / share.sum(1, keepdims=True))[worlds["watch"]])
 np.save(f"{sys.argv[2]}/posteriors.npy", np.array(out, dtype=np.float32))
 """
-LINE = 1 + PROGRAM.splitlines().index('    raise RuntimeError("an empty class")')
+FAILURE = 'raise RuntimeError("an empty class")'
+LINE = 1 + PROGRAM.splitlines().index(f"    {FAILURE}")
 
 
-def audited(fails, std, tmp_path, **options):
+WRONG_FILE = 'sys.exit(np.save(f"{sys.argv[2]}/posteriors.npy", np.zeros(3)))'
+
+
+def audited(fails, std, tmp_path, instead=FAILURE, **options):
     file = tmp_path / "program.py"
-    file.write_text(PROGRAM.replace("FAILS", fails).replace("STD", str(std)))
+    file.write_text(PROGRAM.replace("FAILS", fails).replace("STD", str(std)).replace(FAILURE, instead))
     program = External(f"{sys.executable} {file} {{worlds}} {{out}}")
     return audit(program, GRAPH, CLAIM, audits="differential", repeats=1, out=tmp_path / "out", **options)
 
@@ -56,6 +60,13 @@ def test_a_claim_that_would_not_be_refuted_is_inconclusive_if_a_training_failed(
     (tmp_path / "never").mkdir()
     assert audited("False", HONEST, tmp_path / "never").run.exit_code == 0
     assert audited("number == 1", HONEST, tmp_path).run.exit_code == 3
+
+
+def test_a_training_that_writes_a_wrong_file_counts_as_failed(tmp_path):
+    found = audited("number == 1", HONEST, tmp_path, WRONG_FILE)
+    assert found.run.exit_code == 3
+    (skipped,) = (row for row in found.of(SkippedRow) if row.what == "accuracy")
+    assert "posteriors.npy" in skipped.reason
 
 
 @pytest.mark.parametrize("fails", ["number == 4", *nightly("number in (2, 3)", "len(worlds['seeds']) and number > 20")])

@@ -239,16 +239,16 @@ class External:
             seconds = time.perf_counter() - begin
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
                 both = "the folder that holds {worlds} and {out}; it may write in {out} only."
-                raise ValueError(f"{self.name}: the program replaced {both}{kept}")
+                raise TrainingFailed(f"{self.name}: the program replaced {both}{kept}")
             recording = received(folder, self.memory) if request is not None else None
             if recording is not None and recording.diverged:
                 return Training(Release({}, world.watch), recording, seconds, held, loaded_modules(folder))
             if out.is_symlink() or not out.is_dir():
-                raise ValueError(f"{self.name}: the program replaced the folder {{out}}; expected files in it.{kept}")
+                raise TrainingFailed(f"{self.name}: the program replaced the folder {{out}}; expected files in it.{kept}")
             try:
                 return Training(self.read(out, world), recording, seconds, held, loaded_modules(folder))
             except ValueError as fault:
-                raise ValueError(f"{fault}{kept}") from None
+                raise TrainingFailed(f"{fault}{kept}") from None
 
     def read(self, out: Path, world: Worlds) -> Release:
         """The program's output as a release of the watched nodes, posteriors as logarithms. Raises ValueError with the file and
