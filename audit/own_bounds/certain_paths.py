@@ -5,7 +5,6 @@ reads, or the sums of them through which it reads them, and no draw changes the 
 other arrays and of the graph alone. Two worlds in which this function differs cannot give the same release.
 """
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
-from ...accounting.claim import Claim
 from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import Departed
@@ -61,15 +59,9 @@ IN_SUMS = Condition(
 )
 DETERMINED = Condition(IN_SUMS.what, "checked", "so many different sums are released that they determine every noisy value")
 STARTED = Condition("for an adversary who sees the random numbers that are drawn as initial weights", "granted", ASSUMED)
-TWO_STEPS = Condition(
-    "in the graph without a node, its row may hold other features and another label",
-    "checked",
-    "if it may not, one node goes and another one comes, and the change is too probable for these two steps, too",
-)
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
 MORE = range(1, 25)  # numbers of the runs with other seeds in which a secret may change an array, if delta is at most SMALL
 SMALL = 1e-3
-LARGEST = 700.0  # epsilon (nats) whose exponential a float holds
 UNRELATED = (2, 3)  # numbers of runs whose seeds have nothing in common with that of the first run
 
 
@@ -109,8 +101,7 @@ class Path:
     def conditions(self) -> tuple[Condition, ...]:
         shown = (self.sums,) if self.sums else (RELEASED,) if self.beside else ()
         known = (same_numbers(self.fixed),) if self.fixed else ()
-        more = (*((STARTED,) * self.started), *((TWO_STEPS,) * self.absent.half))
-        return (REPEATED, self.drawn, *known, *((SAME_VALUES,) * self.noisy), *shown, *more)
+        return (REPEATED, self.drawn, *known, *((SAME_VALUES,) * self.noisy), *shown, *((STARTED,) * self.started))
 
     @property
     def drawn(self) -> Condition:
@@ -172,41 +163,32 @@ def first_path(case: Case, within: Inside) -> Path | None:
     if not cells or not within.across:
         return None
     sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
-    each = (first_certain(first, tried(within, cells, half), cells, sums_of, case.claim) for half in (False, True))
+    each = (first_certain(first, tried(within, cells, half), cells, sums_of, case.claim.delta) for half in (False, True))
     return next(filter(None, each), None)
 
 
-def from_fixed_draws(first: History, secrets: Iterable[Absence], claim: Claim) -> Bound | None:
+def from_fixed_draws(first: History, secrets: Iterable[Absence], delta: float) -> Bound | None:
     """An infinite bound, if the run has no mechanism, and one of a few secrets changes a released array that no draw changes but
-    those that are the same in each run; None if this is shown of none.
+    those that are the same in each run; None if this is shown of none. delta: that of the claim.
     """
-    found = first_certain(first, secrets, tuple(first.play.cells), lambda _: (), claim)
+    found = first_certain(first, secrets, tuple(first.play.cells), lambda _: (), delta)
     return None if found is None else exact(np.inf, str(found), PATHS, found.conditions)
 
 
 def first_certain(
-    first: History, secrets: Iterable[Absence], cells: Sequence[Cell], sums_of: SumsOf, claim: Claim
+    first: History, secrets: Iterable[Absence], cells: Sequence[Cell], sums_of: SumsOf, delta: float
 ) -> Path | None:
     """As `certain`, for the first of these secrets that changes entries; at most TRIED are tried."""
     for absent in islice(secrets, TRIED):
         with suppress(Departed):
-            if (found := certain(first, absent, cells, sums_of, permitted(claim, absent))) is not None:
+            if (found := certain(first, absent, cells, sums_of, delta)) is not None:
                 return found
     return None
 
 
-def permitted(claim: Claim, absent: Absence) -> float:
-    """The largest probability in one world of releases that are impossible in the other: delta, and (1 + e^epsilon) delta if two
-    steps lead from one world to the other (group privacy, Vadhan 2017, lemma 2.2).
-    """
-    if not (absent.half and claim.delta):
-        return claim.delta
-    return min(1.0, claim.delta * (1 + math.exp(min(claim.epsilon, LARGEST))))
-
-
 def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: SumsOf, delta: float) -> Path | None:
     """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
-    that other arrays of a run show. delta: see `permitted`. Raises Departed if a run cannot be repeated.
+    that other arrays of a run show. delta: that of the claim. Raises Departed if a run cannot be repeated.
 
     A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
     and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds, and if

@@ -90,7 +90,7 @@ def without_noise(setting: Setting, why: str) -> Bound:
     fixed = lines_of(made, fixed_draws(made)) if why == NO_NOISE else ()
     if fixed:
         secrets = without_one(made.whole, setting.case.claim.unit, setting.key.fold("fixed"), NO_NODE)
-        if (found := certain_paths.from_fixed_draws(history(made, 0), secrets, setting.case.claim)) is not None:
+        if (found := certain_paths.from_fixed_draws(history(made, 0), secrets, setting.case.claim.delta)) is not None:
             return dataclasses.replace(found, conditions=(*found.conditions, ON_ITS_GRAPH))
         why = f"{why}; {hides_nothing(fixed)}: draw them from the seed of the run"
     return exact(0.0, why, MOVES, uncovered(made, (why,)))
