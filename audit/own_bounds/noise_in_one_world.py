@@ -276,7 +276,7 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
     for part, where in within.parts:
         first = part.run
         for absent in part.silenced[:TRIED]:
-            with suppress(Departed):
+            with suppress(Exception):  # a user's model may refuse other graphs, or other numbers, with any exception
                 silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
                 if happening(*others(first, delta), delta, partial(differs, silent, absent, offered(case.model))):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
@@ -349,10 +349,13 @@ def reached_elsewhere(run: History, cell: Cell, found: Copies) -> bool:
 
 
 def trained(world: History, numbers: Iterable[int]) -> Iterator[Play]:
-    """Trainings in the world of a run with other seeds, in which nothing is replaced."""
+    """Trainings in the world of a run with other seeds, in which nothing is replaced. Raises Diverged if one of them fails."""
     for number in numbers:
         seeds = np.array([fold(int(s), "copies", number) % 2**64 for s in world.worlds.seeds], dtype=np.uint64)
-        yield play(world.study.model, replace(world.worlds, seeds=seeds))
+        try:
+            yield play(world.study.model, replace(world.worlds, seeds=seeds))
+        except Exception as fault:  # a user's model may fail with other seeds, with any exception
+            raise Diverged(f"another seed ends the training: {type(fault).__name__}") from fault
 
 
 def redrawn(run: History, known: Collection[int] = ()) -> Iterator[Play]:
