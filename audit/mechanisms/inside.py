@@ -190,6 +190,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     past: dict[str, str] = {}
     across: list[Absence] = []
     worst: Trial | None = None
+    unsure = 0.0, ""
     trials: list[Trial] = []
     normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
     loud, searched = louder(first, many, claim.unit)
@@ -210,8 +211,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         counted = found.counted(shifts)
         trial = Trial(absent, shifts, first.sizes(counted), 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
-        if why := picked_in_two_steps(found, absent, after, shifts, claim):
-            doubts.append(why)
+        unsure = max(unsure, picked_in_two_steps(found, absent, after, shifts, claim))
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
         if new := changed(first, absent, after.play, past):
             past |= new
@@ -226,6 +226,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     for array, other in or_else(first, past).items() if past else ():
         past[array] += f"; {other}"
     costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
+    if unsure[0] > max([claim.epsilon, *(trial.cost for trial in trials)]) * (1 + SAME):
+        doubts.append(unsure[1])
     return dataclasses.replace(
         found,
         moves=tuple((trial.absent.secret, trial.each) for trial in trials),
@@ -243,23 +245,20 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     )
 
 
-def picked_in_two_steps(found: Inside, absent: Absence, after: History, shifts: Shifts, claim: Claim) -> str:
-    """A sentence about a pick that the run reads, if the world lies two steps away, and all moves together cost more than the
-    claim; else "". shifts: the moves that count, without those of picks, see `moved`.
+def picked_in_two_steps(found: Inside, absent: Absence, after: History, shifts: Shifts, claim: Claim) -> tuple[float, str]:
+    """What all moves cost (nats) in a world that lies two steps away, together with those of picks that the run reads, and a
+    sentence about such a pick; 0 and "" if there is none. shifts: the moves that count, without those of picks, see `moved`.
     """
     first = found.run
     picks = [i for i, m in enumerate(first.mechanisms) if m.shown == PICK and i not in found.idle] if absent.half else []
-    if not picks:
-        return ""
-    whole = _moved(first, absent, after)
-    both = tuple(whole[i] if i in picks else by for i, by in enumerate(shifts))
-    if cost(first.mechanisms, found.counted(both), claim.delta) <= claim.epsilon:
-        return ""
+    whole = _moved(first, absent, after) if picks else ()
     at = next((i for i in picks if first.mechanisms[i].size(whole[i]) > NOTHING), None)
-    steps = "these are two steps: one node goes, and another one comes"
     if at is None:
-        return ""
-    return f"{absent.secret} changes the pick at {first.mechanisms[at].line} by more than the claim, but {steps}"
+        return 0.0, ""
+    both = tuple(whole[i] if i in picks else by for i, by in enumerate(shifts))
+    steps = "these are two steps: one node goes, and another one comes"
+    text = f"{absent.secret} changes the pick at {first.mechanisms[at].line} by more than the claim, but {steps}"
+    return cost(first.mechanisms, found.counted(both), claim.delta), text
 
 
 def not_known(first: History) -> str | None:
