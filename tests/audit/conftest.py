@@ -108,7 +108,7 @@ def quick_study(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def short_chains_and_few_further_runs(request, monkeypatch):
     """An audit searches each chain of graphs for four seconds, tries secrets in up to 300 runs with other seeds, and looks for
-    paths that rare noise opens. Only tests of these searches do so, and `make nightly`.
+    paths that rare noise opens. Only `make nightly` does so in full, and tests of these searches for a second each.
     """
     if THOROUGH or request.node.get_closest_marker("nightly"):
         return
@@ -118,8 +118,8 @@ def short_chains_and_few_further_runs(request, monkeypatch):
     if "test_rare_noise" not in request.node.nodeid:
         for asking in (further_runs, other_graphs):
             monkeypatch.setattr(asking, "opened", lambda *_: None)
-    for searched in (crossings, further_runs, other_graphs, other_rows) if "built_graphs" not in request.fixturenames else ():
-        monkeypatch.setattr(searched, "SECONDS", 0.2)
+    for searched in (crossings, further_runs, other_graphs, other_rows):
+        monkeypatch.setattr(searched, "SECONDS", 1.0 if "built_graphs" in request.fixturenames else 0.2)
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
+from ....nightly import nightly
+
 pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH = load("campus:n=120:degree=6")
 
@@ -152,7 +154,8 @@ def by_a_number_of_the_same_draw(graph, seed):
     return {"out": np.array([edges(graph) + (z[0] if z[2] > 0 else 10 * z[1])])}
 
 
+@pytest.mark.parametrize("names", ["ab", *nightly("cdefgh")])
 @pytest.mark.parametrize("train", [by_a_coin, by_a_number_of_the_same_draw])
-def test_noise_of_a_size_that_a_hidden_number_decides_refutes_no_claim_that_holds(train, tmp_path):
-    for name in "abcdef":
+def test_noise_of_a_size_that_a_hidden_number_decides_refutes_no_claim_that_holds(train, names, tmp_path):
+    for name in names:
         assert not any(bound.refuted for bound in audited(train, Claim(0.9, 0.0), tmp_path / name, name).bounds)
