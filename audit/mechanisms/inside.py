@@ -23,6 +23,7 @@ from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, mov
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
+from .picks import changed_in_two_steps, improbable_here, in_full
 from .reading import EACH, Read, added_later, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
 from .undone import common_changes, without_common
@@ -47,7 +48,7 @@ class Inside:
     finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
     worlds without one secret in which the run draws nothing. unmatched: worlds without one secret in which the run has other
     mechanisms, on a graph of `suspicious`. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges of
-    which the release shows most.
+    which the release shows most. improbable: see `improbable_here`.
     """
 
     run: History
@@ -74,6 +75,7 @@ class Inside:
     unmatched: tuple[Absence, ...] = ()
     undone: frozenset[int] = frozenset()
     all_tried: bool = False
+    improbable: str = ""
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -190,7 +192,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     past: dict[str, str] = {}
     across: list[Absence] = []
     worst: Trial | None = None
-    unsure = 0.0, ""
+    picks, unsure = [i for i, m in enumerate(first.mechanisms) if m.shown == PICK and i not in found.idle], (0.0, "")
+    improbable = ""
     trials: list[Trial] = []
     normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
     loud, searched = louder(first, many, claim.unit)
@@ -211,7 +214,10 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         counted = found.counted(shifts)
         trial = Trial(absent, shifts, first.sizes(counted), 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
-        unsure = max(unsure, picked_in_two_steps(found, absent, after, shifts, claim))
+        whole = in_full(first, absent, after, shifts, picks)
+        if why := changed_in_two_steps(first, absent, whole, picks):
+            unsure = max(unsure, (cost(first.mechanisms, found.counted(whole), claim.delta), why))
+        improbable = improbable or improbable_here(first, absent, whole, picks, claim)
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
         if new := changed(first, absent, after.play, past):
             past |= new
@@ -228,6 +234,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
     if unsure[0] > max([claim.epsilon, *(trial.cost for trial in trials)]) * (1 + SAME):
         doubts.append(unsure[1])
+    if improbable:
+        doubts.append(improbable)
     return dataclasses.replace(
         found,
         moves=tuple((trial.absent.secret, trial.each) for trial in trials),
@@ -242,23 +250,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         across=tuple(across),
         resized=tuple(resized),
         silenced=tuple(silenced),
+        improbable=improbable,
     )
-
-
-def picked_in_two_steps(found: Inside, absent: Absence, after: History, shifts: Shifts, claim: Claim) -> tuple[float, str]:
-    """What all moves cost (nats) in a world that lies two steps away, together with those of picks that the run reads, and a
-    sentence about such a pick; 0 and "" if there is none. shifts: the moves that count, without those of picks, see `moved`.
-    """
-    first = found.run
-    picks = [i for i, m in enumerate(first.mechanisms) if m.shown == PICK and i not in found.idle] if absent.half else []
-    whole = _moved(first, absent, after) if picks else ()
-    at = next((i for i in picks if first.mechanisms[i].size(whole[i]) > NOTHING), None)
-    if at is None:
-        return 0.0, ""
-    both = tuple(whole[i] if i in picks else by for i, by in enumerate(shifts))
-    steps = "these are two steps: one node goes, and another one comes"
-    text = f"{absent.secret} changes the pick at {first.mechanisms[at].line} by more than the claim, but {steps}"
-    return cost(first.mechanisms, found.counted(both), claim.delta), text
 
 
 def not_known(first: History) -> str | None:

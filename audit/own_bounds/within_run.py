@@ -478,8 +478,11 @@ def read_elsewhere(within: Inside, claim: Claim) -> str:
 
 def unused(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
     """Array -> why nothing is stated about it if it shows no recorded noise; empty if the run reads all noisy values. On other
-    data the run may use a noisy value that it does not use here, or replace it by one without noise.
+    data the run may use a noisy value that it does not use here, or replace it by one without noise. A pick that never changes
+    here may change there.
     """
+    if rare := next((part.improbable for part, _ in within.parts if part.improbable), ""):
+        return dict.fromkeys(arrays, rare)
     line = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
     why = f"this run does not use the noisy value of {line}; whether a run uses it may depend on the data"
     return dict.fromkeys(arrays, why) if line else {}

@@ -36,7 +36,7 @@ def farthest_alone(whole: Worlds, unit: Unit, effort: Effort, sizes: Callable[[A
         if time.process_time() > until:
             break
         one = np.array([secret])
-        worlds = [lacking(whole, unit, one), *[with_other_labels(whole, one)] * (unit is Unit.FEATURES)]
+        worlds = [lacking(whole, unit, one), *([with_other_labels(whole, one)] if unit is Unit.FEATURES else ())]
         for moves in map(sizes, worlds):
             for place, size in enumerate([math.hypot(*moves), *moves], -1):
                 farthest[place] = max(farthest.get(place, (0.0, -1)), (size, int(secret)))

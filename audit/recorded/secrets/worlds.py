@@ -27,6 +27,7 @@ UNUSUAL = "small graph of unusual nodes"
 UNUSUAL_NODES = "nodes that the graph may lack, such as hubs, nodes without edges and an empty class,"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
 LENGTHS = 0.1, 1.5, 16.0  # of rows that `of_unlike_rows` makes shorter or longer, in units of their own
+ONE_ENTRY = len(LENGTHS) + 1  # the place of a row with one entry among the kinds of rows
 ALMOST = 0.1  # the part of a move that `Absence.loudest` leaves out of account
 NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`
 
@@ -329,16 +330,21 @@ def small(graph: Graph, most: int | None) -> Graph:
 def of_unlike_rows(graph: Graph) -> Graph:
     """The graph in which each node has a row unlike its own: 0.1, 1.5 or 16 times as long, or its negative; or, with the length L
     of the longest row, a row of length L with one entry that is not 0, one of length L with entries of one size and alternating
-    signs, or one whose entries are all L.
+    signs, or one whose entries are all L. Of the rows with one entry, those of training nodes have it in the last column, in the
+    first one, and so on: code that clips rows may forget a column at an end.
     """
     x = dense(graph.x).astype(np.float64)
     longest, nodes = float(np.linalg.norm(x, axis=1).max(initial=0)), np.arange(graph.nodes)
-    one = longest * np.eye(graph.dim)[nodes % graph.dim]
+    kind = np.random.default_rng(0).permutation(graph.nodes) % (len(LENGTHS) + 4)
+    single = np.flatnonzero((kind == ONE_ENTRY) & graph.train)
+    columns = nodes % graph.dim
+    columns[single] = (np.arange(single.size) - 1) % graph.dim
+    one = longest * np.eye(graph.dim)[columns]
     signs = np.where((nodes[:, None] + np.arange(graph.dim)) % 2, 1, -1)
     kinds = np.stack(
         [*(times * x for times in LENGTHS), -x, one, signs * longest / math.sqrt(graph.dim), np.full(x.shape, longest)]
     )
-    rows = kinds[np.random.default_rng(0).permutation(graph.nodes) % len(kinds), nodes]
+    rows = kinds[kind, nodes]
     return dataclasses.replace(with_features(graph, nodes, rows.astype(np.float32)), name=f"{graph.name} with other rows")
 
 
