@@ -48,7 +48,8 @@ class Inside:
     finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
     worlds without one secret in which the run draws nothing. unmatched: worlds without one secret in which the run has other
     mechanisms, on a graph of `suspicious`. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges of
-    which the release shows most. improbable: see `improbable_here`.
+    which the release shows most. improbable: see `improbable_here`. picked:
+    the world two steps away that costs most with its picks in full; None if none changes a pick.
     """
 
     run: History
@@ -76,6 +77,7 @@ class Inside:
     undone: frozenset[int] = frozenset()
     all_tried: bool = False
     improbable: str = ""
+    picked: Absence | None = None
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -193,7 +195,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     across: list[Absence] = []
     worst: Trial | None = None
     picks, unsure = [i for i, m in enumerate(first.mechanisms) if m.shown == PICK and i not in found.idle], (0.0, "")
-    improbable = ""
+    improbable, picked = "", None
     trials: list[Trial] = []
     normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
     loud, searched = louder(first, many, claim.unit)
@@ -216,7 +218,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         worst = trial if trial.exceeds(worst) else worst
         whole = in_full(first, absent, after, shifts, picks)
         if why := changed_in_two_steps(first, absent, whole, picks):
-            unsure = max(unsure, (cost(first.mechanisms, found.counted(whole), claim.delta), why))
+            both_steps = cost(first.mechanisms, found.counted(whole), claim.delta)
+            unsure, picked = ((both_steps, why), absent) if both_steps > unsure[0] else (unsure, picked)
         improbable = improbable or improbable_here(first, absent, whole, picks, claim)
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
         if new := changed(first, absent, after.play, past):
@@ -251,6 +254,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         resized=tuple(resized),
         silenced=tuple(silenced),
         improbable=improbable,
+        picked=picked,
     )
 
 

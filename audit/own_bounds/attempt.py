@@ -19,6 +19,7 @@ from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.draws.cut_off import picks
 from ..mechanisms.draws.lost import lost, mixed
+from ..mechanisms.draws.noise_law import DISTRIBUTIONS
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
 from ..mechanisms.undone import pays
@@ -30,7 +31,6 @@ from .adversary.granted_values import not_charged
 from .adversary.hiding import EQUAL, FIRST_VALUES, Secret, apart, counted, every_secret, free_draws, not_fresh, shown_always
 from .adversary.overlapping_noise import overlapping
 from .adversary.part_of_release import independent_of, seen_in, unread_by_arrays
-from .noise_law import DISTRIBUTIONS
 from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 
 NO_PATH = "no path leads past the noise"

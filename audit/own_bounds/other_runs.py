@@ -21,6 +21,7 @@ from ...models.recorder.draws.draw import Departed
 from ...models.recorder.mechanisms.mechanism import REPORT, Mechanism
 from ...reports.rounding import several
 from ..mechanisms.absence import Incomparable, history, moves_without
+from ..mechanisms.draws.noise_law import DISTRIBUTIONS, law_of
 from ..mechanisms.inside import moving
 from ..mechanisms.reading import idle, repeated
 from ..recorded.laws import SLACK, cost
@@ -29,7 +30,6 @@ from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts
 from .adversary.hiding import EQUAL, same_entries
 from .attempt import EXACT, FRESH, UNHIDDEN, Attempt, granted_to
-from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED
 
 STEADY = "runs with other noise have the same epsilon"

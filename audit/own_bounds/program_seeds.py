@@ -23,7 +23,7 @@ from ..own.premises import after_failures
 from ..recorded.reuse import same_bits
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from ..recorded.study import from_before
-from . import certain_paths, divided_noise, noise_in_one_world, sampled_steps, size_of_noise, within_run
+from . import certain_paths, divided_noise, noise_in_one_world, sampled_steps, size_of_noise, two_steps, within_run
 from .certain_paths import fixed_draws, hides_nothing, lines_of
 from .released_noise import MOVES, NAME, exact, uncovered
 
@@ -49,6 +49,7 @@ def without_moves(case: Case, within: Inside) -> Bound | None:
         noise_in_one_world.from_unmatched,
         noise_in_one_world.from_still_entries,
         divided_noise.from_factors,
+        two_steps.from_picks,
     )
     return next(filter(None, (rule(case, within) for rule in rules)), None)
 

@@ -25,6 +25,7 @@ from ...reports.rounding import multiple, several
 from ..case import Case
 from ..instruments.reach import worth
 from ..mechanisms.absence import history, kept, moved, sizes_between
+from ..mechanisms.draws.noise_law import law_of
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
@@ -46,7 +47,6 @@ from .attempt import (
     not_excluded,
     ruled_out,
 )
-from .noise_law import law_of
 from .other_runs import SCALES, STEADY, TAIL, at_telling_value
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
 

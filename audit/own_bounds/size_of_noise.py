@@ -19,12 +19,12 @@ from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.mechanisms.mechanism import Mechanism
 from ..case import Case
 from ..mechanisms.absence import Incomparable, OtherNoise, history, kept, run_on_its_base
+from ..mechanisms.draws.noise_law import DISTRIBUTIONS, law_of
 from ..mechanisms.inside import Inside
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History
 from .certain_paths import equal, shown_by
-from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED, exact
 
 TRIED = 4  # largest number of secrets

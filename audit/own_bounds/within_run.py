@@ -23,6 +23,7 @@ from ...reports.rounding import several
 from ..case import EDGES, Case
 from ..mechanisms.absence import Incomparable, history, moves_without
 from ..mechanisms.draws.lost import mixed
+from ..mechanisms.draws.noise_law import law_of
 from ..mechanisms.draws.switches import other_sizes
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
@@ -52,7 +53,6 @@ from .attempt import (
     ruled_out,
     used,
 )
-from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, from_fresh_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 

@@ -68,9 +68,9 @@ class Recorded:
         picked = self._inside(made)
         if not isinstance(picked, Inside) or picked.past or picked.entangled:
             return found
-        if not (dear(picked, claim) if claim.delta > 0 else picked.cost(0.0) > 0):  # else the values lie too far apart
-            return found
-        return picked
+        if claim.delta > 0:
+            return picked if dear(picked, claim) else found
+        return picked if picked.cost(0.0) > 0 or picked.picked else found  # else the values lie too far apart
 
     def _inside(self, made: Study) -> Inside | str:
         """As `inside`, with the mechanisms of this study."""

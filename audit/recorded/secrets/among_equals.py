@@ -32,7 +32,7 @@ def among_equals(graph: Graph, unit: Unit, model: object) -> Iterator[tuple[Grap
     """
     most = public_bound(model, graph)
     if unit not in EDGES:
-        yield from _equal_nodes(graph, unit)
+        yield from _equal_nodes(graph, unit, LEAVES if most is None else most)
     elif graph.nodes >= 8 and most != 1:
         for name, others, last in _of_edges(graph, LEAVES if most is None else most):
             yield _with_edge(graph, others, last, name), _without_last
@@ -65,13 +65,14 @@ def _without_last(whole: Worlds) -> Absence:
     return without_edges(whole, np.array([whole.graph.edges.shape[1] - 1]))
 
 
-def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
+def _equal_nodes(graph: Graph, unit: Unit, most: int) -> Iterator[tuple[Graph, Without]]:
     """All nodes have the features of the shortest row that is not 0, but for one node, which has the row that is farthest from
     it. Both are rows of training nodes, so that the graph keeps what is public of rows, such as a length of 1.
 
     In the first two graphs this is the training node with most edges. In the first one, labels and edges are those of `graph`. In
-    the second one, all labels are equal, but for that node, and only this node has edges. The third one is as the second one, for
-    the validation node with most edges: it alone may decide which of several models, thresholds or epochs is the best.
+    the second one, all labels are equal, but for that node, which has an edge to each of up to `most` others, training nodes
+    first, and all edges. The third one is as the second one, for the validation node with most edges: it alone may decide which
+    of several models, thresholds or epochs is the best.
     """
     trained = np.flatnonzero(graph.train)
     x = dense(graph.x[trained]).astype(np.float64)
@@ -87,11 +88,13 @@ def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
             continue
         node = int(part[graph.degree[part].argmax()])
         others = np.delete(np.arange(graph.nodes), node)
+        leaves = others[np.argsort(~graph.train[others], kind="stable")][: min(most, LEAVES)]
+        star = np.sort(np.stack([np.full(leaves.size, node), leaves]), axis=0)
         some = replace(with_features(with_features(graph, others, common), np.array([node]), own), name=EQUALS)
         label = graph.y[others[0]]
         y = np.full(graph.nodes, label)
         y[node] = (label + 1) % graph.classes
-        lone = replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)])
+        lone = replace(some, y=y, edges=joining(star, graph.directed))
         for equal in (some, lone) if graph.train[node] else (lone,):
             yield equal, partial(_as_the_others, unit=unit, node=node, row=common, label=label)
 

@@ -300,6 +300,14 @@ def without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str
     return Absence(secret, dataclasses.replace(whole, graph=new), among=nodes, fewer=fewer)
 
 
+def in_no_mask(whole: Worlds, nodes: NDArray[np.int64]) -> Absence:
+    """A world without these nodes, which are no training, validation or test nodes there, as most authors understand absence."""
+    gone = without_nodes(whole, Unit.NODE, nodes)
+    graph, present = gone.worlds.graph, ~np.isin(np.arange(whole.graph.nodes), nodes)
+    unmasked = dataclasses.replace(graph, val=graph.val & present, test=graph.test & present)
+    return dataclasses.replace(gone, worlds=dataclasses.replace(gone.worlds, graph=unmasked))
+
+
 def small(graph: Graph, most: int | None) -> Graph:
     """A small graph with as many classes and columns as `graph`. Its features are rows of `graph.x`.
 

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import stats
 
-from ...accounting.checks.conditions import Condition, checked
-from ...models.recorder.mechanisms.mechanism import REPORT, TWO_SIDED, Mechanism
-from ..recorded.study import History
+from ....accounting.checks.conditions import Condition, checked
+from ....models.recorder.mechanisms.mechanism import REPORT, TWO_SIDED, Mechanism
+from ...recorded.study import History
 
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
 ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, `distance` tests the drawn numbers instead
