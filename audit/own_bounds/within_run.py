@@ -410,6 +410,8 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         text += ", beside a common change of each row, which the release undoes"
     if not found.reason and found.directions:
         text += "; of a noisy value the release shows directions alone"
+    elif not found.reason and found.epsilon < attempt.cost(found.shifts) * (1 - EQUAL):
+        text += "; of the runs that were tried, the one in which such moves cost least counts"
     if not found.reason and found.left_out:
         text += f"; other moves do not count, because {found.left_out}"
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)

@@ -70,6 +70,22 @@ def limits(train, tmp_path):
     return said
 
 
+def clipped_without(column):
+    """Rows that are divided by a length from which one column is left out."""
+
+    def change(x):
+        return x / np.maximum(np.linalg.norm(np.delete(x, column, axis=1), axis=1, keepdims=True), 1)
+
+    return change
+
+
+@pytest.mark.parametrize("column", [-1, 0])
+def test_a_length_that_leaves_out_a_column_at_an_end_limits_the_verdict(column, tmp_path):
+    refuted, (sentence,) = verdict_on(clipped_without(column), tmp_path)
+    assert not refuted
+    assert "one-hot" in sentence
+
+
 @pytest.mark.parametrize("change", [np.asarray, capped, shortened_above_two, lambda x: np.maximum(x, 0)])
 def test_rows_whose_length_the_code_does_not_bound_limit_the_verdict(change, tmp_path):
     refuted, said = verdict_on(change, tmp_path)

@@ -396,3 +396,23 @@ def test_there_is_no_such_graph_for_few_nodes_for_a_bound_of_one_on_degrees_and_
     assert not list(among_equals(of_nodes(7), edge, MODEL))
     assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 4
     assert not list(among_equals(dataclasses.replace(GRAPH, x=np.ones_like(GRAPH.x)), Unit.NODE, MODEL))
+
+
+def clipped_neighbourhoods(std):
+    """Sums by class of each node's row plus those of its neighbours, clipped to length 1. A node is in deg + 1 of them."""
+
+    def train(graph, seed):
+        rows = of_length_one(np.asarray(graph.x + graph.adjacency() @ graph.x, dtype=float))
+        sums = (np.eye(graph.classes)[graph.y] * graph.train[:, None]).T @ rows
+        return {"total": sums + std * np.random.default_rng(seed).standard_normal(sums.shape)}
+
+    return Looped(train, releases=("total",), unit=Unit.NODE)
+
+
+@pytest.mark.parametrize(("moved", "refuted"), [(25.0, True), (2.0 * LEAVES + 1.0, False)])
+def test_a_node_that_turns_the_rows_of_all_its_neighbours_is_refuted_on_a_star(moved, refuted, tmp_path):
+    """moved: by how much the noise assumes that a node moves the sums; one with LEAVES neighbours moves them by 2 LEAVES + 1."""
+    claim = 1.001 * float(epsilon_of(1.0, DELTA))
+    bounds = audited(clipped_neighbourhoods(moved), Unit.NODE, tmp_path, epsilon=claim)
+    assert any(bound.refuted for bound in bounds) == refuted
+    assert any(EQUALS in bound.method for bound in bounds if bound.refuted) == refuted
