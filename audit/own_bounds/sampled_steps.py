@@ -71,6 +71,7 @@ HALVINGS = 24  # of an interval that contains the rate, if it is not that of the
 FINE, WIDE, DEVIATIONS = 5e-5, 50.0, 6.0  # the grid of the losses is FINE nats up to a range of WIDE nats, then in proportion
 ROUNDED = 2e-3  # nats that a coarser grid for few steps may cost in all
 BITS = (0.0, 1.0)
+OF_ALL = "as where a rate or a size is computed from all nodes; take such numbers from a constant"
 NEIGHBOURS = (
     "as where rows of a batch sum over neighbours: a node then changes its own row and those of its neighbours, each has its own "
     "coin, and a proof with one coin for each node does not cover them. Let each row read its own node alone, or let the ledger "
@@ -276,6 +277,8 @@ def stepwise(first: History, absent: Absence, coins: Coins, gone: History, shift
         some = [i for i, one in zip(read, here, strict=True) if one] + always
         whole = all(np.allclose(own[i], shifts[i], rtol=EQUAL, atol=NOTHING) for i in some)
         if not whole or moving(first, own).difference(read, always):
+            if always:
+                raise NoSamples(f"node {coins.node} moves a sum also if its coin leaves it out, {OF_ALL}")
             raise NoSamples(f"not only the coin of node {coins.node} decides how far it moves a sum, {NEIGHBOURS}")
         return here
 
