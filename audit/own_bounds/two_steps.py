@@ -73,4 +73,4 @@ def whole_moves(case: Case, part: Inside, absent: Absence) -> Bound:
     """The bound from a world as if it were one step away. Raises Incomparable if the run cannot be repeated in it."""
     there = replace(absent, half=False)
     moves, _ = read_only(part.run, part.idle, moves_without(part.run, there), reports(part.run))
-    return from_secret(case, replace(part, worst=there, shifts=moves), projections=False)[0]
+    return from_secret(case, replace(part, worst=there, shifts=moves), projections=True)[0]
