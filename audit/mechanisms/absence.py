@@ -168,17 +168,23 @@ def moved(first: History, absent: Absence, after: History) -> Shifts:
     if absent.hidden is not None:
         _leave_out_own(first, absent, after, gaps)
     if absent.half:
-        gaps = [_half(*each) for each in zip(first.mechanisms, gaps, strict=True)]
+        gaps = [_half(m, by, absent) for m, by in zip(first.mechanisms, gaps, strict=True)]
     return tuple(m.over(by) for m, by in zip(first.mechanisms, gaps, strict=True))
 
 
-def _half(mechanism: Mechanism, by: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What one of two steps moves at least, if both together move a clean value `by`. A report of one's own value is changed by
-    one of the steps, as far as by both. How far one step changes a pick is not known, so a pick does not count.
+def _half(mechanism: Mechanism, by: NDArray[np.float64], absent: Absence) -> NDArray[np.float64]:
+    """What one of two steps moves at least, if both together move a clean value `by`. A report of a node's own value is changed
+    by one of the steps, as far as by both; so is a pick in the node's own row. How far one step changes another pick is not
+    known, so it does not count.
     """
     if mechanism.law != REPORT:
         return by / 2
-    return np.zeros_like(by) if mechanism.shown == PICK else by
+    if mechanism.shown != PICK:
+        return by
+    own = np.zeros_like(by)
+    if len(by) == absent.worlds.graph.nodes:
+        own[absent.among] = by[absent.among]
+    return own
 
 
 def _from_first(mechanism: Mechanism, start: Mechanism, by: NDArray[np.float64]) -> NDArray[np.float64]:

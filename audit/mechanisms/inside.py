@@ -217,7 +217,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         trial = Trial(absent, shifts, first.sizes(counted), 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
         whole = in_full(first, absent, after, shifts, picks)
-        if why := changed_in_two_steps(first, absent, whole, picks):
+        if why := changed_in_two_steps(first, absent, shifts, whole, picks):
             both_steps = cost(first.mechanisms, found.counted(whole), claim.delta)
             unsure, picked = ((both_steps, why), absent) if both_steps > unsure[0] else (unsure, picked)
         improbable = improbable or improbable_here(first, absent, whole, picks, claim)

@@ -23,9 +23,12 @@ def in_full(first: History, absent: Absence, after: History, shifts: Shifts, pic
     return tuple(whole[i] if i in picks else by for i, by in enumerate(shifts))
 
 
-def changed_in_two_steps(first: History, absent: Absence, shifts: Shifts, picks: Sequence[int]) -> str:
-    """A sentence about the first pick that a world two steps away changes; "" if there is none."""
-    at = next((i for i in picks if first.mechanisms[i].size(shifts[i]) > NOTHING), None) if absent.half else None
+def changed_in_two_steps(first: History, absent: Absence, shifts: Shifts, whole: Shifts, picks: Sequence[int]) -> str:
+    """A sentence about the first pick that a world two steps away changes; "" if there is none. shifts, whole: the moves without
+    those of picks, and with them.
+    """
+    more = (i for i in picks if first.mechanisms[i].size(whole[i] - shifts[i]) > NOTHING) if absent.half else iter(())
+    at = next(more, None)
     if at is None:
         return ""
     steps = "these are two steps: one node goes, and another one comes"

@@ -69,3 +69,21 @@ def test_a_pick_that_tells_too_much_about_improbable_values_has_no_support_at_a_
         found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path / str(scale)), Key("far"), 3, 1e-4))
         assert not any(bound.refuted for bound in found.bounds)
         assert bool(found.covers) == supported
+
+
+def own_labels(epsilon):
+    """The label of each node, by the exponential mechanism with the true label as the best one."""
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        scores = epsilon * (np.arange(graph.classes) == graph.y[:, None])
+        return {"best": np.argmax(scores + rng.gumbel(0.0, 1.0, scores.shape), axis=1).astype(float)}
+
+    return train
+
+
+@pytest.mark.parametrize(("factor", "refuted"), [(0.98, False), (1.1, True)])
+def test_a_pick_in_the_own_row_of_a_node_counts_in_full(factor, refuted, tmp_path):
+    found = audited(own_labels(factor * CLAIM), tmp_path)
+    assert any(bound.refuted for bound in found.bounds) == refuted
+    assert refuted or found.covers
