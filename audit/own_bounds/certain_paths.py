@@ -41,6 +41,7 @@ Mask = NDArray[np.bool_]
 SumsOf = Callable[[History], Sequence[Sum]]
 
 TRIED = 4  # largest number of secrets
+ORDERS = 2  # how often many secrets are halved in another order
 READ = 8  # largest number of mechanisms of which it is tested one by one whether an array reads them
 ODD = 2  # scripts, such as those in which all numbers are at one end of their range
 REDRAWN = 48  # random replacements of all draws: half by usual numbers, half by far ones
@@ -271,8 +272,9 @@ def alike(cell: Cell, entries: Mask, one: History, other: History) -> bool:
 
 
 def tried(within: Inside, cells: Sequence[Cell], half: bool = False) -> Iterator[Absence]:
-    """Yields worlds without one secret: first those in which a cell changes although every noisy value is the same. half: as in
-    `alone`; the own rows of these secrets are not compared.
+    """Yields worlds without one secret: first those in which a cell changes although every noisy value is the same. Of many
+    secrets, several are found, by halving them in ORDERS more orders. half: as in `alone`; the own rows of these secrets are not
+    compared.
     """
 
     def changes(absent: Absence) -> bool:
@@ -281,7 +283,9 @@ def tried(within: Inside, cells: Sequence[Cell], half: bool = False) -> Iterator
             return any(differing(*runs, cell, absent).any() for cell in cells)
         return False
 
-    worlds = dict.fromkeys((*within.across, *within.secrets))
+    orders, many = np.random.default_rng(0), [absent for absent in within.across if absent.among.size > 1]
+    again = (replace(absent, among=orders.permutation(absent.among)) for _ in range(ORDERS) for absent in many)
+    worlds = dict.fromkeys((*within.across, *again, *within.secrets))
     yield from alone((absent.without_own_rows() if half else absent for absent in worlds), changes, half)
 
 

@@ -87,7 +87,7 @@ class Absence:
     def _beyond(self, part: NDArray[np.int64], lacking: NDArray[np.int64]) -> Absence:
         """The world without the secrets `part`, compared with the whole graph or, if `lacking` names some, without both."""
         assert self.fewer is not None
-        alone = self.fewer(part)
+        alone = self.fewer(np.sort(part))
         if not lacking.size:
             return alone
         both, base = self.fewer(np.sort(np.concatenate([lacking, part]))), self.fewer(np.sort(lacking))
