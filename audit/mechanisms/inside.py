@@ -194,8 +194,9 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     past: dict[str, str] = {}
     across: list[Absence] = []
     worst: Trial | None = None
-    picks, unsure = [i for i, m in enumerate(first.mechanisms) if m.shown == PICK and i not in found.idle], (0.0, "")
-    improbable, picked = "", None
+    picks = [i for i, m in enumerate(first.mechanisms) if m.shown == PICK and i not in found.idle]
+    two_steps: list[tuple[float, str, Absence]] = []  # what both together cost, where one alone is not known to change a pick
+    improbable = ""
     trials: list[Trial] = []
     normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
     loud, searched = louder(first, many, claim.unit)
@@ -218,8 +219,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         worst = trial if trial.exceeds(worst) else worst
         whole = in_full(first, absent, after, shifts, picks)
         if why := changed_in_two_steps(first, absent, shifts, whole, picks):
-            both_steps = cost(first.mechanisms, found.counted(whole), claim.delta)
-            unsure, picked = ((both_steps, why), absent) if both_steps > unsure[0] else (unsure, picked)
+            two_steps.append((cost(first.mechanisms, found.counted(whole), claim.delta), why, absent))
         improbable = improbable or improbable_here(first, absent, whole, picks, claim)
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
         if new := changed(first, absent, after.play, past):
@@ -235,8 +235,9 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     for array, other in or_else(first, past).items() if past else ():
         past[array] += f"; {other}"
     costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
-    if unsure[0] > max([claim.epsilon, *(trial.cost for trial in trials)]) * (1 + SAME):
-        doubts.append(unsure[1])
+    both_steps, why, picked = max(two_steps, key=lambda each: each[0], default=(0.0, "", None))
+    if both_steps > max([claim.epsilon, *(trial.cost for trial in trials)]) * (1 + SAME):
+        doubts.append(why)
     if improbable:
         doubts.append(improbable)
     return dataclasses.replace(

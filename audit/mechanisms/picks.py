@@ -48,5 +48,5 @@ def improbable_here(first: History, absent: Absence, shifts: Shifts, picks: Sequ
         size = float(m.each(shifts[i]).max(initial=0)) / (1 + absent.half)
         if size > claim.epsilon * (1 + SAME):
             change = f"{absent.secret} changes the probability of a value of the pick at {m.line} by {size:.3g} nats"
-            return f"{change}; such values are improbable on this graph, and may be probable on another one"
+            return f"{change}; such values may be improbable on this graph, and probable on another one"
     return ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -196,12 +196,13 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Sum
     delta is above RARE, in further ones, see `often`. Both runs are of the graph with the secret: the noisy values of a run of
     another graph may be improbable there.
     """
+    numbers = numbers_of_runs(first.study, delta)
     if delta and first.mechanisms and absent.base is not None:
-        first, absent = changed_on_its_base(first, absent, cells, delta)
+        first, absent, numbers = changed_on_its_base(first, absent, cells, numbers)
     runs, noisy, fixed = both(first, absent), bool(first.mechanisms), fixed_draws(first.study) - first.noise
     for cell in cells:
         entries = differing(*runs, cell, absent)
-        more = another(first, absent, cell, delta) if entries.any() else None
+        more = another(first, absent, cell, delta, numbers) if entries.any() else None
         if more is None:
             continue
         if delta > RARE and not often(delta, partial(changes, first.study, absent, cell)):
@@ -228,20 +229,26 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Sum
     return None
 
 
-def changed_on_its_base(first: History, absent: Absence, cells: Sequence[Cell], delta: float) -> tuple[History, Absence]:
-    """As `run_on_its_base`, but the first of several runs in which the secret changes a cell, if there is one."""
-    start, absent = run_on_its_base(first, absent)
-    numbers = chain([0], numbers_of_runs(start.study, delta))
-    return next(
-        (history(start.study, n) for n in numbers if any(changes(start.study, absent, c, n) for c in cells)), start
-    ), absent
-
-
-def another(first: History, absent: Absence, cell: Cell, delta: float) -> tuple[History, tuple[History, History]] | None:
-    """A run with another seed than `first` in which a secret changes a cell, at delta = 0 any such run, and its runs with and
-    without this secret; None if there is none among the runs that are tried.
+def changed_on_its_base(
+    first: History, absent: Absence, cells: Sequence[Cell], numbers: Sequence[int]
+) -> tuple[History, Absence, Sequence[int]]:
+    """As `run_on_its_base`, but the first run in which the secret changes a cell, of the run there and those with these numbers.
+    The last result has the numbers after it; none if the secret changes a cell in no run.
     """
-    for number in numbers_of_runs(first.study, delta):
+    start, absent = run_on_its_base(first, absent)
+    for at, number in enumerate((0, *numbers)):
+        if any(changes(start.study, absent, cell, number) for cell in cells):
+            return history(start.study, number), absent, numbers[at:]
+    return start, absent, ()
+
+
+def another(
+    first: History, absent: Absence, cell: Cell, delta: float, numbers: Sequence[int]
+) -> tuple[History, tuple[History, History]] | None:
+    """A run with one of these numbers, and another seed than `first`, in which a secret changes a cell, at delta = 0 any such
+    run, and its runs with and without this secret; None if there is none.
+    """
+    for number in numbers:
         with suppress(Departed):
             run = history(first.study, number)
             if np.array_equal(run.worlds.seeds, first.worlds.seeds):

@@ -57,8 +57,9 @@ def from_both_steps(case: Case, part: Inside, picked: Absence) -> Bound | None:
     if not found.refuted:
         return None
     # for the delta that belongs to the bound itself
-    again = whole_moves(for_two(case, min(found.epsilon / 2, LARGEST)), part, picked)
-    epsilon = max(again.epsilon / 2, case.claim.epsilon)
+    epsilon = whole_moves(for_two(case, min(found.epsilon / 2, LARGEST)), part, picked).epsilon / 2
+    if epsilon <= case.claim.epsilon:
+        return None
     method = f"{found.method}; these are two steps, so one of them costs at least half"
     return replace(found, epsilon=epsilon, method=method, conditions=(*found.conditions, GROUP), notices=1.0, reach=epsilon)
 
