@@ -74,7 +74,7 @@ class Inside:
     resized: tuple[Absence, ...] = ()
     silenced: tuple[Absence, ...] = ()
     unmatched: tuple[Absence, ...] = ()
-    undone: frozenset[int] = frozenset()
+    undone: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     all_tried: bool = False
     improbable: str = ""
     picked: Absence | None = None
@@ -108,7 +108,7 @@ class Inside:
 
         A mechanism that uses the noise of an earlier one and moves as the earlier one does repeats the same noisy value, so its
         move does not count. In a group of `sums`, only the sum counts. The last term gets the move of the sum, divided by the
-        noise of the sum. The other terms get 0. Of the mechanisms `undone`, only differences within a row count.
+        noise of the sum. The other terms get 0. Along the axes `undone`, only differences count.
         """
         each = [
             np.zeros_like(by) if i in self.again and np.abs(by - shifts[self.again[i]]).max(initial=0) <= REPEATED else by
@@ -121,7 +121,9 @@ class Inside:
             for k in group:
                 each[k] = np.zeros_like(each[k])
             each[group[-1]] = np.divide(move, noise, out=np.zeros_like(move), where=noise > 0)
-        return tuple(without_common(self.mechanisms[i], by) if i in self.undone else by for i, by in enumerate(each))
+        for i, axis in ((i, axis) for i, axes in self.undone.items() for axis in axes):
+            each[i] = without_common(self.mechanisms[i], each[i], axis)
+        return tuple(each)
 
 
 @dataclass(frozen=True, eq=False)

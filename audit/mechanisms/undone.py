@@ -1,5 +1,5 @@
-"""Which changes of a noisy value the release undoes: a common change of a row, as log-probabilities do, or a positive factor, as
-a division by the length of a row does. The release then shows less than the noisy value.
+"""Which changes of a noisy value the release undoes: a common change along an axis, as log-probabilities and differences between
+classes do, or a positive factor, as a division by the length of a row does. The release then shows less than the noisy value.
 
 If the ledger charges for the noise, its proof grants the noisy value to the adversary, and nothing is undone.
 """
@@ -32,51 +32,56 @@ def pays(first: History, i: int) -> bool:
     return any(isinstance(event, charges) for event, _ in parts(first.study.model.ledger))
 
 
-def common_changes(first: History, terms: Collection[int]) -> frozenset[int]:
-    """The mechanisms of which the release shows only differences within each row, without the `terms` of sums. Tests all
-    together, and then one by one, if there are at most EACH.
+def common_changes(first: History, terms: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """The mechanisms, without the `terms` of sums, of which the release shows only differences, and along which axes: -1 for
+    those within each row, -2 for those between rows. Tests all mechanisms together, and then each, if there are at most EACH.
     """
-    some = [i for i, m in enumerate(first.mechanisms) if _in_rows(m) and i not in terms and not pays(first, i)]
-    if not some or _in_common(first, some):
-        return frozenset(some)
-    return frozenset(i for i in some if _in_common(first, [i])) if 1 < len(some) <= EACH else frozenset()
+    found: dict[int, tuple[int, ...]] = {}
+    for axis in range(-1, -1 - max((m.noisy.ndim for m in first.mechanisms), default=0), -1):
+        some = [i for i, m in enumerate(first.mechanisms) if _has(m, axis) and i not in terms and not pays(first, i)]
+        if some and not _in_common(first, some, axis):
+            some = [i for i in some if _in_common(first, [i], axis)] if 1 < len(some) <= EACH else []
+        found |= {i: (*found.get(i, ()), axis) for i in some}
+    return found
 
 
-def _in_rows(mechanism: Mechanism) -> bool:
-    """Whether it is an array of rows in which each entry has noise of its own."""
+def _has(mechanism: Mechanism, axis: int) -> bool:
+    """Whether it is an array with this axis, in which each entry has noise of its own."""
     shape = mechanism.noisy.shape
-    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and mechanism.plain
+    several = len(shape) >= -axis and 1 < shape[axis] <= WIDE
+    return several and mechanism.law in CHARGED and mechanism.plain
 
 
-def _in_common(first: History, some: Sequence[int]) -> bool:
-    """Whether common changes of the rows of these noisy values change nothing else."""
+def _in_common(first: History, some: Sequence[int], axis: int) -> bool:
+    """Whether common changes of these noisy values along the axis change nothing else."""
     for size in SIZES:
         instead = {}
         for i in some:
             m = first.mechanisms[i]
-            each = np.random.default_rng((i, int(size))).standard_normal((*m.noisy.shape[:-1], 1))
+            each = np.random.default_rng((i, int(size))).standard_normal(m.noisy.sum(axis, keepdims=True).shape)
             instead[i] = m.with_noisy(m.noisy + size * float(np.max(m.scale)) * each)
         if not _unchanged(first, repeated(first, instead)):
             return False
     return True
 
 
-def without_common(mechanism: Mechanism, by: Floats) -> Floats:
-    """The smallest move that differs from `by` only by a common change of each row. by: in units of the noise. Smallest for an
-    adversary who sees differences within rows: its Euclidean norm under normal noise, else the sum of its entries.
+def without_common(mechanism: Mechanism, by: Floats, axis: int = -1) -> Floats:
+    """The smallest move that differs from `by` only by a common change along the axis. by: in units of the noise. Smallest for an
+    adversary who sees differences: its Euclidean norm under normal noise, else the sum of its entries.
     """
-    weights = 1 / np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), by.shape)
-    moved = np.abs(by).max(axis=-1) > NOTHING
-    left, one = by.copy(), weights[moved]
+    scale = np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), by.shape)
+    rows, weights = np.moveaxis(by, axis, -1).copy(), 1 / np.moveaxis(scale, axis, -1)
+    moved = np.abs(rows).max(axis=-1) > NOTHING
+    row, one = rows[moved], weights[moved]
     if mechanism.law == "normal":
-        common = (by[moved] * one).sum(-1) / np.square(one).sum(-1)
+        common = (row * one).sum(-1) / np.square(one).sum(-1)
     else:  # the minimum lies at an entry's move, or at 0, which comes first among equals
-        tried = np.concatenate([np.zeros((*by[moved].shape[:-1], 1)), by[moved] / one], axis=-1)
-        sizes = np.abs(by[moved][..., None, :] - tried[..., None] * one[..., None, :]).sum(-1)
+        tried = np.concatenate([np.zeros((*row.shape[:-1], 1)), row / one], axis=-1)
+        sizes = np.abs(row[..., None, :] - tried[..., None] * one[..., None, :]).sum(-1)
         best = (sizes - sizes.min(-1, keepdims=True) <= NOTHING).argmax(-1)
         common = np.take_along_axis(tried, best[..., None], -1)[..., 0]
-    left[moved] = by[moved] - common[..., None] * one
-    return left
+    rows[moved] = row - common[..., None] * one
+    return np.moveaxis(rows, -1, axis)
 
 
 def scaled(first: History, i: int, by: Floats) -> list[int | None]:

@@ -406,8 +406,8 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else MASKS if found.masks else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, granted_to(first))
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
-    if not found.reason and within.undone & moving(first, found.shifts):
-        text += ", beside a common change of each row, which the release undoes"
+    if not found.reason and within.undone.keys() & moving(first, found.shifts):
+        text += ", beside a common change of rows or columns, which the release undoes"
     if not found.reason and found.directions:
         text += "; of a noisy value the release shows directions alone"
     elif not found.reason and found.epsilon < attempt.cost(found.shifts) * (1 - EQUAL):

@@ -226,7 +226,7 @@ def same_rows(one: Play, other: Play, nodes: int, hidden: NDArray[np.int64] | No
     return all(np.array_equal(left_in(a, nodes, hidden), left_in(other.cells[c], nodes, hidden)) for c, a in one.cells.items())
 
 
-def left_in(cell: NDArray[np.float64], nodes: int, hidden: NDArray[np.int64] | None) -> NDArray[np.float64]:
+def left_in(cell: NDArray[Any], nodes: int, hidden: NDArray[np.int64] | None) -> NDArray[Any]:
     """The released values without the own rows of the nodes `hidden`, if there is a row for each of all `nodes` nodes."""
     return cell if hidden is None or not cell.ndim or len(cell) != nodes else np.delete(cell, hidden, axis=0)
 

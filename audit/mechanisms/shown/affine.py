@@ -44,20 +44,25 @@ class Affine:
     @cached_property
     def rows(self) -> Floats:
         """An orthonormal basis of the rows of `effect`."""
-        return self._basis(np.ones(len(self.effect), dtype=bool))
+        return self._basis(np.arange(len(self.effect)))
 
     def shown(self, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> Shifts:
         """The part of the moves that an adversary sees who knows the release: their projection on the rows of `effect`. Its
         Euclidean norm is the mu of the release. hidden: nodes whose own rows do not count.
         """
         by = self.view.row([np.nan_to_num(moves[i]) for i in self.view.at])
-        nodes, cells = self.view.first.worlds.graph.nodes, self.view.first.play.cells
-        kept = (left_in(np.ones(cells[c].shape), nodes, hidden).ravel() == 1 for c in self.view.cells)
-        rows = self.rows if hidden is None else self._basis(np.concatenate(list(kept)))
+        rows = self.rows if hidden is None else self._basis(self._left_in(hidden))
         parts = dict(zip(self.view.at, self.view.split(rows.T @ (rows @ by)), strict=True))
         return tuple(parts.get(i, np.zeros_like(by)) for i, by in enumerate(moves))
 
-    def _basis(self, kept: NDArray[np.bool_]) -> Floats:
+    def _left_in(self, hidden: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places of the released numbers that are no own rows of the nodes `hidden`."""
+        worlds, play, places = self.view.first.worlds, self.view.first.play, np.arange(len(self.effect))
+        each = np.split(places, np.cumsum([play.cells[cell].size for cell in self.view.cells])[:-1])
+        arrays = (one.reshape(play.cells[cell].shape) for one, cell in zip(each, self.view.cells, strict=True))
+        return np.concatenate([left_in(array, worlds.graph.nodes, hidden).ravel() for array in arrays])
+
+    def _basis(self, kept: NDArray[np.int64]) -> Floats:
         _, sizes, directions = np.linalg.svd(self.effect[kept], full_matrices=False)
         error = max(EXACT, self.small) * sizes.max(initial=0)
         return np.asarray(directions[sizes > max(error, float(np.linalg.norm(self.error[kept])))], dtype=np.float64)

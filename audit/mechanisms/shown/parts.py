@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 PART = 0.38  # share of a jump; it must change the release
 POINTS = 8  # largest number of noisy values at which a jump is tried
+WHOLE = 512  # largest number of entries that are all changed; each of them takes a training
+NUMBERS = 1 << 23  # largest number of effects of entries on released numbers
 MANY = 128  # if the release has fewer numbers than this, that many entries and LINE more are changed
 EXACT = 1e-5  # of the largest singular value: a smaller one is rounding
 LOST = 0.1, 0.02  # of the squared move: a release that hides less than this shows the noisy value; several noisy values
@@ -119,8 +121,10 @@ def _hidden(view: View, by: Floats) -> float:
     most = max(effort.entries * min(2, len(view.at)), count + LINE if count < MANY else 0)
     most = most if effort.thorough else 3 * effort.entries
     entries = candidates(view, by, most)
+    if most < by.size and (share := _hidden_of_all(view, by)):
+        return share
     move, effects = np.array([by[entry] for entry in entries]), []
-    sums = row_sums(view, entries) if not view.nearby or view.of_probabilities else np.zeros((0, len(entries)))
+    sums = _sums_shown(view, entries)
     nowhere, mixed, large = view.nearby, False, LOST[len(view.at) > 1]
     for seed in range(effort.starts):  # the first is the noisy value of the run
         effect = effects_of(view, entries, view.elsewhere(seed))
@@ -139,6 +143,34 @@ def _hidden(view: View, by: Floats) -> float:
             share = _always_undone(view, entries, np.concatenate(effects), sums, move)
             return share if share <= large else 1 - _shown_alone(view, entries, by)
     return float(nowhere or mixed)
+
+
+def _sums_shown(view: View, entries: list[Entry]) -> Floats:
+    """The sums of rows that count as shown, as `row_sums` gives them: all if the ledger charges for the noise, or if the release
+    has rows of log-probabilities. `common_changes` has looked for rows of which a softmax hides the sum, and a network before
+    the softmax hides nothing.
+    """
+    return row_sums(view, entries) if not view.nearby or view.of_probabilities else np.zeros((0, len(entries)))
+
+
+def _hidden_of_all(view: View, by: Floats) -> float:
+    """The share of the squared move that a change of all entries always undoes; 0 if there is none, or if there are more entries
+    than WHOLE. A projection of many dimensions hides a part of a move that no few entries undo.
+    """
+    numbers, thorough = view.numbers(view.first).size, view.first.study.effort.thorough
+    if not thorough or by.size > min(WHOLE, NUMBERS // max(1, numbers)):
+        return 0.0
+    entries: list[Entry] = [(at,) for at in range(by.size)]
+    effect = effects_of(view, entries, view.elsewhere(0))
+    if effect is None:
+        return 0.0
+    shown = _sums_shown(view, entries) * float(np.median(np.linalg.norm(effect, axis=0)))
+    for small in (SMALL, SMALL / 10):  # a release of sums of unlike sizes has small singular values
+        undone = _undone(np.concatenate([shown, effect]), by, small)
+        share = float(undone @ undone) / float(by @ by)
+        if share > ROUNDING and _invariant(view, entries, undone, by):
+            return share
+    return 0.0
 
 
 def _shown_alone(view: View, entries: list[Entry], by: Floats) -> float:

@@ -141,13 +141,13 @@ def _in_rows(view: View, by: Floats) -> Iterator[int]:
 
 
 def row_sums(view: View, entries: list[Entry]) -> Floats:
-    """For each row of a noisy value whose entries are all changed: how each entry moves the row's sum, scaled to length 1."""
+    """For each row of an array whose entries are all changed: how each entry moves the row's sum, scaled to length 1."""
     places, sums, first = {entry: at for at, (entry,) in enumerate(entries)}, [], 0
     for m in view.mechanisms:
         shape = m.clean.shape or (1,)
         scale, width = np.broadcast_to(np.asarray(m.scale, dtype=np.float64), shape).ravel(), shape[-1]
         for start in sorted({e - (e - first) % width for e in places if first <= e < first + m.clean.size}):
-            if width > 1 and all(e in places for e in range(start, start + width)):
+            if len(shape) > 1 < width and all(e in places for e in range(start, start + width)):
                 row = np.zeros(len(entries))
                 row[[places[e] for e in range(start, start + width)]] = scale[start - first : start - first + width]
                 sums.append(row / np.linalg.norm(row))

@@ -94,7 +94,7 @@ def directions(within: Inside, shifts: Shifts) -> Directions | None:
         if one_world
         and first.mechanisms[i].law == "normal"
         and first.mechanisms[i].plain
-        and i not in within.undone | sums
+        and i not in within.undone.keys() | sums
         and not {0, 1} <= {axis, *others}
         and not undoes_factors(first, i, shifts[i], axis, sign=-1)
     )

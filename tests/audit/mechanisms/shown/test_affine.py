@@ -80,6 +80,23 @@ def test_the_bound_of_an_affine_release_is_the_closed_form_of_its_worst_edge(ans
         assert found.epsilon <= true
 
 
+def test_the_own_rows_of_a_node_do_not_count():
+    """A node moves one count by 1, and each row shows multiples of the distances of all counts from their mean."""
+
+    def train(graph, seed):
+        noise = 2 * np.random.default_rng(seed).standard_normal(graph.classes)
+        noisy = np.bincount(graph.y[graph.train], minlength=graph.classes) + noise
+        return {"out": np.linspace(1, 2, graph.nodes)[:, None] * (noisy - noisy.mean())}
+
+    true = float(epsilon_of((1 - 1 / GRAPH.classes) ** 0.5 / 2, DELTA))
+    model = Looped(train, releases=("out",), unit="node")
+    cases = [Case(model, Claim(share * true, DELTA, "node")) for share in (1.02, 0.95)]
+    honest, faulty = (from_mechanisms(case, Recorded(case, GRAPH, Key("rows")).inside) for case in cases)
+    assert not honest.refuted
+    assert faulty.refuted
+    assert faulty.epsilon == pytest.approx(true, rel=1e-3)
+
+
 def squeezed(noisy, graph):
     return np.tanh(noisy.mean(0))
 

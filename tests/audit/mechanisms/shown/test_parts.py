@@ -199,3 +199,57 @@ def test_averages_hide_a_part_of_each_number_however_small_the_part_is(width, bu
     assert not found[0].refuted
     assert found[1].refuted
     assert 0.99 * true < found[1].epsilon <= true
+
+
+KINDS, COLUMNS, STD = 3, 40, 4.0
+TABLE = np.random.default_rng(1).standard_normal((GRAPH.nodes, COLUMNS)) / COLUMNS**0.5  # public: a row for each node
+KIND = np.arange(GRAPH.nodes) % KINDS
+SOME = np.random.default_rng(2).standard_normal((KINDS * COLUMNS * 3 // 5, KINDS * COLUMNS)) / (KINDS * COLUMNS) ** 0.5
+
+
+def sums_by_kind(edges):
+    """For each kind of node, the sum of the public rows of all neighbours of such nodes."""
+    sums = np.zeros((KINDS, COLUMNS))
+    for one, other in (edges, edges[::-1]):
+        np.add.at(sums, KIND[one], TABLE[other])
+    return sums
+
+
+def differences(noisy):
+    return noisy - noisy.mean(0)
+
+
+def random_sums(noisy):
+    return SOME @ noisy.ravel()
+
+
+def of_sums(shape, shown):
+    """A release of some functions of noisy sums, to which the code adds the noise in an array of this shape."""
+
+    def train(graph, seed):
+        noisy = sums_by_kind(graph.edges).reshape(shape) + STD * standard(seed, *shape)
+        return {"shown": np.tanh(shown(noisy.reshape(KINDS, COLUMNS)) / 32)}
+
+    return train
+
+
+def farthest_shown(shown):
+    """The largest move by an edge of what is left of the sums beside all that `shown` hides."""
+    effect = np.stack([shown(unit.reshape(KINDS, COLUMNS)).ravel() for unit in np.eye(KINDS * COLUMNS)], axis=1)
+    onto_rows = np.linalg.pinv(effect) @ effect
+    return max(np.linalg.norm(onto_rows @ sums_by_kind(edge[:, None]).ravel()) for edge in GRAPH.edges.T)
+
+
+@pytest.mark.usefixtures("thorough")
+@pytest.mark.parametrize(("shape", "shown"), [((KINDS, COLUMNS), differences), ((KINDS * COLUMNS,), random_sums)])
+def test_what_many_entries_undo_together_does_not_count(shape, shown):
+    """More entries than an audit changes one by one: those of a mean over rows, and of the null space of many random sums."""
+    true = float(epsilon_of(farthest_shown(shown) / STD, DELTA))
+    model = Looped(of_sums(shape, shown), releases=("shown",))
+    above, below = (
+        from_mechanisms(case, Recorded(case, GRAPH, Key("together")).inside)
+        for case in (Case(model, Claim(share * true, DELTA)) for share in (1.02, 0.95))
+    )
+    assert not above.refuted
+    assert below.refuted
+    assert 0.95 * true < below.epsilon <= 1.001 * true
