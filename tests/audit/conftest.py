@@ -119,7 +119,8 @@ def short_chains_and_few_further_runs(request, monkeypatch):
         for asking in (further_runs, other_graphs):
             monkeypatch.setattr(asking, "opened", lambda *_: None)
     for searched in (crossings, further_runs, other_graphs, other_rows):
-        monkeypatch.setattr(searched, "SECONDS", 1.0 if "built_graphs" in request.fixturenames else 0.2)
+        of_searches = any(name in request.node.nodeid for name in ("/searches/", "test_unlike_rows"))
+        monkeypatch.setattr(searched, "SECONDS", 1.0 if of_searches else 0.4 if "built_graphs" in request.fixturenames else 0.2)
 
 
 @pytest.fixture(autouse=True)
