@@ -192,7 +192,7 @@ def _refuted(claim: Claim, worst: Bound, from_ledger: bool) -> Verdict:
     sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
     if worst.epsilon <= claim.epsilon:
         return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}")
-    measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
+    measured = f"{_worded(worst, claim.epsilon)} against a claim of {claim.epsilon:g}{sure}"
     if worst.against == "claim":
         told = math.isinf(worst.epsilon) or worst.shape == "exact" or worst.granted
         how = worst.method if " " in worst.method else f"computed by {worst.method}"  # one word is the name of a method
@@ -325,8 +325,8 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
     return next((code for code in (1, 3) if code in codes), 0)
 
 
-def _worded(bound: Bound) -> str:
-    return at_least(bound.epsilon, bound.alpha, bound.shape, bound.assumed)
+def _worded(bound: Bound, beyond: float = math.inf) -> str:
+    return at_least(bound.epsilon, bound.alpha, bound.shape, bound.assumed, beyond)
 
 
 def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:

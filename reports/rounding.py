@@ -3,12 +3,17 @@
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
+DIGITS = 8  # most that are shown; `SLACK` would change further ones
 SLACK = 1e-9  # relative tolerance, so that a rounding error of floating point does not change the last digit
 
 
-def down(value: float, digits: int = 3) -> str:
-    """A lower bound, rounded towards zero to the given number of significant digits."""
-    return _round(value * (1 + SLACK), digits, ROUND_FLOOR)
+def down(value: float, digits: int = 3, beyond: float = math.inf) -> str:
+    """A lower bound, rounded towards zero to the given number of significant digits; to more if it exceeds the limit `beyond` and
+    would be shown as no larger.
+    """
+    shown = _round(value * (1 + SLACK), digits, ROUND_FLOOR)
+    hidden = float(shown) <= beyond < value and digits < DIGITS
+    return down(value, digits + 1, beyond) if hidden else shown
 
 
 def up(value: float, digits: int = 4) -> str:
@@ -41,11 +46,13 @@ def as_far(factor: float) -> str:
     return multiple(factor, "as far as")
 
 
-def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] = ()) -> str:
-    """A lower bound with "at least", its confidence, shape and assumptions, as in "at least 4.97 (95 %, shape of the ledger)"."""
+def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] = (), beyond: float = math.inf) -> str:
+    """A lower bound with "at least", its confidence, shape and assumptions, as in "at least 4.97 (95 %, shape of the ledger)".
+    beyond: as for `down`.
+    """
     from ..accounting.lower.bounds import surety
 
-    seen = "infinite" if math.isinf(epsilon) else f"at least {down(epsilon)}"
+    seen = "infinite" if math.isinf(epsilon) else f"at least {down(epsilon, beyond=beyond)}"
     return f"{seen} ({surety(percent(1 - alpha), shape, assumed)})"
 
 

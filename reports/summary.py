@@ -156,7 +156,7 @@ def headline(claims: Sequence[Line]) -> str:
     if not weak:
         return f"{what}."
     if one:
-        return f"{what}, but its test is inconclusive: {_listed(weak)}."
+        return f"{what}, {'but its test is inconclusive' if weak[0].bounds else 'because no audit tested it'}: {_listed(weak)}."
     return f"{what}; the tests of {'all ' if len(weak) == len(claims) else ''}{len(weak)} are inconclusive: {_listed(weak)}."
 
 

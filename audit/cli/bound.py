@@ -52,7 +52,7 @@ def bound(
         ),
     ] = math.inf,
     delta: Annotated[float, Option(help="The claimed delta. Epsilon is bounded at this delta.")] = 0.0,
-    alpha: Annotated[float, Option(help="Probability of a false alarm.")] = 0.05,
+    alpha: Annotated[float, Option(help="Largest probability of a false alarm.")] = 0.05,
     shape: Annotated[
         str, Option(help="any: the bound holds for every mechanism. gaussian: it tests the Gaussian curve of the claim.")
     ] = "any",

@@ -72,7 +72,7 @@ def power(
         int | None, Option(help="A number of rounds per world: also prints the smallest violation that they detect.")
     ] = None,
     probability: Annotated[float, Option("--power", help="Probability with which the violation must be detected.")] = 0.95,
-    alpha: Annotated[float, Option(help="Probability of a false alarm of this test.")] = 0.05,
+    alpha: Annotated[float, Option(help="Largest probability of a false alarm of this test.")] = 0.05,
     json: Json = False,
 ) -> None:
     """Compute how many rounds detect noise that is KAPPA times too small, with the best attack on a Gaussian mechanism.
@@ -116,5 +116,5 @@ def power(
         elif rounds is not None:
             line += f"; more than {row['most_rounds']:,} rounds are not computed"
         print(line)
-    print("One round of `audit run` has up to 1000 canaries, and each of them counts as a round here.")
+    print("A round here is one scored unit. One training of `audit run` scores up to 1000 of them.")
     print("The report of a run states the smallest violation that it could detect.")

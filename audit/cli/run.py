@@ -83,7 +83,7 @@ def run(
     record: Annotated[
         bool | None, Option("--record/--no-record", help="Record the mechanisms of a model of your own. Default: record.")
     ] = None,
-    alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole run. Default: 0.05.")] = None,
+    alpha: Annotated[float | None, Option(help="Largest probability of a false alarm in the whole run. Default: 0.05.")] = None,
     notices: Annotated[
         float | None, Option(help="The run must be able to detect noise that is too small by this factor. Default: 1.5.")
     ] = None,

@@ -51,7 +51,7 @@ MANY = 20  # evidence files; the figures of fewer are drawn before workers would
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
 EXITS = {
     0: "no claim was refuted, and the tests of each claim could detect the violation that the plan asks for",
-    1: "a claim was refuted, or its ledger exceeds it",
+    1: "a claim was refuted, or its ledger does not prove it",
     3: "unfinished, or a test is inconclusive",
 }
 

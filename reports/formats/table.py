@@ -106,7 +106,7 @@ def _verdicts(claims: list[Line], said: Mapping[Key, str]) -> Table:
     table = simple("model", *numbers, "verdict", right=numbers)
     for line in claims:
         upper = up(line.upper[0]) if line.upper else "-"
-        lower = down(line.lower.value) if line.lower else "-"
+        lower = down(line.lower.value, beyond=line.key.epsilon) if line.lower else "-"
         sentence = escape(line.verdict.sentence.removesuffix(said.get(line.key, "")))
         delta = ["-" if line.delta is None else f"{line.delta:g}"] if many else []
         table.add_row(

@@ -92,6 +92,13 @@ def test_a_refuting_bound_wins_over_everything_else():
     assert verdict.sentence == "refuted: at least 1.34 (95 %, shape of the ledger) against a claim of 1"
 
 
+def test_a_bound_just_above_a_claim_is_shown_as_larger_than_the_claim():
+    verdict = judge(CLAIM, [], [look(1.00004321, refuted=True)])
+    assert verdict.sentence == "refuted: at least 1.00004 (95 %, shape of the ledger) against a claim of 1"
+    assert down(1.00004321, beyond=1.1) == "1"
+    assert down(1 + 1e-15, beyond=1) == "1"  # below the last digit that is shown
+
+
 def test_a_refutation_by_samples_names_what_a_failed_check_found_and_a_computed_one_needs_no_clue():
     def failed(why):
         return resting(look(0.0), "a theorem", Condition("the release is covered", "failed", why))

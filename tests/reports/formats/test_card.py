@@ -45,6 +45,8 @@ def test_the_headline_names_each_claim_that_did_not_pass_and_calls_only_a_refute
     both = f"1 of 2 claims is refuted: {mine}. The ledger of 1 of 2 claims contradicts the code or its claim: {theirs}."
     assert headline_of(refuted, costly) == both
     assert headline_of(weak) == f"The claim was not refuted, but its test is inconclusive: {mine}."
+    untested = AccountRow(**WHERE, accountant="exact", value=3.0)
+    assert headline_of(untested) == f"The claim was not refuted, because no audit tested it: {mine}."
     assert headline_of(weak, good) == f"None of the 2 claims was refuted; the tests of 1 are inconclusive: {mine}."
 
 
