@@ -19,7 +19,7 @@ def contract(
     mode: Annotated[str, typer.Option(help="paper or sound.")] = "sound",
     json: Json = False,
 ) -> None:
-    """Check the model contract on a model. Each clause that fails is shown with the smallest graph on which it fails. These graphs
+    """Check the model contract on a model. Each clause that fails is shown with the smallest graph on which it fails. The graphs
     have up to 48 nodes and five features.
 
     Exit codes: 0 all clauses hold; 1 a clause fails; 2 wrong use.

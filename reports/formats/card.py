@@ -57,15 +57,15 @@ def _row(line: Line) -> tuple[str, ...]:
         UNITS[line.key.unit],
         budget(line.key.epsilon),
         "–" if line.delta is None else f"{line.delta:g}",
-        "–"
-        if line.lower is None
-        else "infinite"
-        if math.isinf(line.lower.value)
-        else down(line.lower.value, beyond=line.key.epsilon),
+        "–" if line.lower is None else _lower(line.lower.value, line.key.epsilon),
         "unknown" if noticed is None else up(noticed, 3),
         up(line.upper[0]) if line.upper else "none known",
         line.verdict.sentence,
     )
+
+
+def _lower(bound: float, claim: float) -> str:
+    return "infinite" if math.isinf(bound) else down(bound, beyond=claim)
 
 
 def _cell(text: str) -> str:
