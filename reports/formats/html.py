@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
+from ...accounting.checks.conditions import HOW, Condition
 from ...accounting.claim import Unit
 from .. import evidence, results
 from ..evidence import LITTLE, WORDS, Evidence, refutes, refuting
@@ -123,7 +124,7 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
             if (decided := decisive(same))
         ],
         closest=draw([p for same in chosen for p in foremost(same)], "closest-"),
-        claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
+        claims=[{"evidence": same, "figures": draw(plots), "conditions": conditions(same)} for same, plots in every],
         kinds={p.name.partition("-")[0] for same in chosen for p in foremost(same)},
         grouped=known_alike,
         alike=alike,
@@ -150,6 +151,16 @@ def template(path: Path) -> Any:
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
     environment.filters |= {"spread": spread, "six": six_digits, "breakable": breakable, "unbroken": unbroken}
     return environment.get_template(path.name)
+
+
+def conditions(evidence: Sequence[Evidence]) -> list[tuple[Condition, list[str]]]:
+    """The conditions of the bounds of a claim, each with the audits whose bounds need it, in the reverse order of `HOW`: those
+    that are proved come last.
+    """
+    found: dict[Condition, list[str]] = {}
+    for bound, condition in ((b, c) for e in evidence for b in e.bounds for c in b.conditions):
+        found.setdefault(condition, []).append(bound.audit)
+    return [(c, list(dict.fromkeys(found[c]))) for c in sorted(found, key=lambda c: -HOW.index(c.how))]
 
 
 def tables(found: Results) -> dict[str, Any]:

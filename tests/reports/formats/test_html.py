@@ -6,6 +6,7 @@ import re
 import shutil
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 from dp_accounting import UnsupportedDpEvent
 
+from gnnaudit.accounting.checks.conditions import Condition
 from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.accounting.upper.accountants import upper
 from gnnaudit.reports import evidence, results
 from gnnaudit.reports.evidence import Evidence
@@ -140,6 +143,14 @@ def test_a_verdict_leads_to_its_evidence_and_a_bound_to_its_file(rendered):
     files = {link for link in page.links if link.startswith("evidence/")} - {"evidence/"}
     assert files == {f"evidence/{e.file_name}" for e in evidence.read_all(rendered) if e.bounds}
     assert all((rendered / link).is_file() for link in files)
+
+
+def test_each_condition_stands_once_with_the_audits_that_need_it_and_those_that_failed_first():
+    coin, law, path = (Condition(how, how, f"why {how}") for how in ("proved", "checked", "failed"))
+    one = Bound(0.5, 0.05, "any", "rates", (1, 1), False, None, 1.0, 1.0, audit="game", conditions=(coin, law))
+    other = replace(one, conditions=(coin, path), audit="replay")
+    seen = [Evidence(Claim(1.0, 1e-5), "mine", "own", "game", bounds=(bound,)) for bound in (one, other)]
+    assert html.conditions(seen) == [(path, ["replay"]), (law, ["game"]), (coin, ["game", "replay"])]
 
 
 def test_a_model_without_a_ledger_gets_one_sentence_in_place_of_the_accountants(tmp_path):
