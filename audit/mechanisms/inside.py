@@ -47,9 +47,9 @@ class Inside:
     the model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
     finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
     worlds without one secret in which the run draws nothing. unmatched: worlds without one secret in which the run has other
-    mechanisms, on a graph of `suspicious`. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges of
-    which the release shows most. improbable: see `improbable_here`. picked:
-    the world two steps away that costs most with its picks in full; None if none changes a pick.
+    mechanisms, on a graph of `suspicious`. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges or
+    nodes of which the release shows most. improbable: see `improbable_here`. picked: the world two steps away that costs most
+    with its picks in full; None if none changes a pick.
     """
 
     run: History

@@ -7,14 +7,13 @@ the claim.
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from ...accounting.checks.conditions import Condition
-from ...accounting.claim import Claim
+from ...accounting.claim import Claim, Unit
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.draws.draw import Departed
@@ -31,7 +30,7 @@ from ..mechanisms.relations import in_full
 from ..mechanisms.shown.affine import ENTRIES, Affine, affine
 from ..mechanisms.shown.several_values import folded
 from ..recorded.laws import LARGEST, cost, left_out
-from ..recorded.secrets.worlds import UNUSUAL, without_edges
+from ..recorded.secrets.worlds import UNUSUAL, lacking
 from ..recorded.study import History, Shifts
 from .adversary.directions import Directions, directions
 from .adversary.granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
@@ -188,26 +187,28 @@ def from_worst(case: Case, within: Inside, projections: bool) -> Bound:
 
 
 def with_costliest(case: Case, within: Inside) -> Inside:
-    """If the release is affine in the noisy values, with the edge of which it shows most as the worst secret, on both graphs.
-    Tries every edge, because the edges that move the values far may be others than those of which a sum of them shows much.
+    """If the release is affine in the noisy values, with the edge or node of which it shows most as the worst secret, on both
+    graphs. Tries every one, because those that move the values far may be others than those of which a sum of them shows much.
     """
     small = within.small and with_costliest(case, within.small)
-    first, edges = within.run, within.run.worlds.graph.edges.shape[1]
-    most = ENTRIES * first.study.effort.entries
-    tried = within.worst is not None and case.claim.unit in EDGES and edges <= most
+    first, unit, graph = within.run, case.claim.unit, within.run.worlds.graph
+    number = graph.edges.shape[1] if unit in EDGES else graph.nodes
+    tried = within.worst is not None and unit is not Unit.FEATURES and number <= ENTRIES * first.study.effort.entries
     release = linear(within) if tried else None
     if tried and release is None and in_any_order(first, within.shifts):
         release = linear(within, of_sums=True)
-    if release is None or within.worst is None:
+    if release is None or within.worst is None or (unit is Unit.NODE and release.by_node):
         return replace(within, small=small)
-    trials = [(within.worst, within.shifts)]
-    for edge in range(edges):
-        with suppress(Incomparable):
-            absent = without_edges(first.study.whole, np.array([edge]))
+    trials, missing = [(within.worst, within.shifts)], False
+    for secret in range(number):
+        try:
+            absent = lacking(first.study.whole, unit, np.array([secret]))
             trials.append((absent, read_only(first, within.idle, moves_without(first, absent), {})[0]))
+        except Incomparable:
+            missing = True
     sizes = [sum(float(np.square(by).sum()) for by in release.shown(moves)) for _, moves in trials]
     worst, shifts = trials[int(np.argmax(sizes))]
-    return replace(within, small=small, worst=worst, shifts=shifts, all_tried=True)
+    return replace(within, small=small, worst=worst, shifts=shifts, all_tried=not missing)
 
 
 def without_reach(bound: Bound, failed: Condition) -> Bound:

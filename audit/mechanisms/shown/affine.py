@@ -46,6 +46,11 @@ class Affine:
         """An orthonormal basis of the rows of `effect`."""
         return self._basis(np.arange(len(self.effect)))
 
+    @property
+    def by_node(self) -> bool:
+        """Whether some released array has a row for each node."""
+        return len(self._left_in(np.zeros(1, dtype=np.int64))) < len(self.effect)
+
     def shown(self, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> Shifts:
         """The part of the moves that an adversary sees who knows the release: their projection on the rows of `effect`. Its
         Euclidean norm is the mu of the release. hidden: nodes whose own rows do not count.

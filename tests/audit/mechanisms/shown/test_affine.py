@@ -97,6 +97,26 @@ def test_the_own_rows_of_a_node_do_not_count():
     assert faulty.epsilon == pytest.approx(true, rel=1e-3)
 
 
+BUCKETS, SUMS = 16, np.random.default_rng(3).standard_normal((5, 16))
+
+
+def test_of_all_nodes_the_one_that_fixed_sums_show_most_is_found():
+    """A node counts in the bucket of its number. All counts move by 1, and the sums show some of them more than others."""
+
+    def train(graph, seed):
+        counts = np.bincount(np.flatnonzero(graph.train) % BUCKETS, minlength=BUCKETS)
+        return {"out": SUMS @ (counts + 2 * np.random.default_rng(seed).standard_normal(BUCKETS))}
+
+    true = float(epsilon_of(np.linalg.norm(np.linalg.pinv(SUMS) @ SUMS, axis=0).max() / 2, DELTA))
+    model = Looped(train, releases=("out",), unit="node")
+    cases = [Case(model, Claim(share * true, DELTA, "node")) for share in (1.02, 0.98)]
+    honest, faulty = (from_mechanisms(case, Recorded(case, GRAPH, Key("nodes")).inside) for case in cases)
+    assert not honest.refuted
+    assert honest.reach < 1.2 * true
+    assert faulty.refuted
+    assert faulty.epsilon == pytest.approx(true, rel=1e-3)
+
+
 def squeezed(noisy, graph):
     return np.tanh(noisy.mean(0))
 
