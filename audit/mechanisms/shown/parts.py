@@ -121,7 +121,7 @@ def _hidden(view: View, by: Floats) -> float:
     most = max(effort.entries * min(2, len(view.at)), count + LINE if count < MANY else 0)
     most = most if effort.thorough else 3 * effort.entries
     entries = candidates(view, by, most)
-    if most < by.size and (share := _hidden_of_all(view, by)):
+    if share := _hidden_of_all(view, by):
         return share
     move, effects = np.array([by[entry] for entry in entries]), []
     sums = _sums_shown(view, entries)
