@@ -121,8 +121,8 @@ class Inside:
             for k in group:
                 each[k] = np.zeros_like(each[k])
             each[group[-1]] = np.divide(move, noise, out=np.zeros_like(move), where=noise > 0)
-        for i, axis in ((i, axis) for i, axes in self.undone.items() for axis in axes):
-            each[i] = without_common(self.mechanisms[i], each[i], axis)
+        for i, axes in self.undone.items():
+            each[i] = without_common(self.mechanisms[i], each[i], axes)
         return tuple(each)
 
 

@@ -9,7 +9,10 @@ from dataclasses import replace
 
 import dp_accounting as dp
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse.linalg import lsqr
 
 from ...accounting.events.tree import parts
 from ...models.recorder.mechanisms.mechanism import Mechanism
@@ -65,12 +68,14 @@ def _in_common(first: History, some: Sequence[int], axis: int) -> bool:
     return True
 
 
-def without_common(mechanism: Mechanism, by: Floats, axis: int = -1) -> Floats:
-    """The smallest move that differs from `by` only by a common change along the axis. by: in units of the noise. Smallest for an
+def without_common(mechanism: Mechanism, by: Floats, axes: Sequence[int] = (-1,)) -> Floats:
+    """The smallest move that differs from `by` only by common changes along the axes. by: in units of the noise. Smallest for an
     adversary who sees differences: its Euclidean norm under normal noise, else the sum of its entries.
     """
     scale = np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), by.shape)
-    rows, weights = np.moveaxis(by, axis, -1).copy(), 1 / np.moveaxis(scale, axis, -1)
+    if len(axes) > 1:
+        return _without_several(mechanism, by, 1 / scale, axes)
+    rows, weights = np.moveaxis(by, axes[0], -1).copy(), 1 / np.moveaxis(scale, axes[0], -1)
     moved = np.abs(rows).max(axis=-1) > NOTHING
     row, one = rows[moved], weights[moved]
     if mechanism.law == "normal":
@@ -81,7 +86,23 @@ def without_common(mechanism: Mechanism, by: Floats, axis: int = -1) -> Floats:
         best = (sizes - sizes.min(-1, keepdims=True) <= NOTHING).argmax(-1)
         common = np.take_along_axis(tried, best[..., None], -1)[..., 0]
     rows[moved] = row - common[..., None] * one
-    return np.moveaxis(rows, -1, axis)
+    return np.moveaxis(rows, -1, axes[0])
+
+
+def _without_several(mechanism: Mechanism, by: Floats, weights: Floats, axes: Sequence[int]) -> Floats:
+    """As `without_common`, for more than one axis. weights: how far a change of 1 moves each entry, in units of the noise."""
+    groups = [np.broadcast_to(np.arange(by.size // by.shape[a]).reshape(by.sum(a, keepdims=True).shape), by.shape) for a in axes]
+    changes = sp.hstack([sp.csr_array((weights.ravel(), (np.arange(by.size), g.ravel()))) for g in groups], format="csr")
+    if mechanism.law == "normal":
+        common = lsqr(changes, by.ravel(), atol=1e-12, btol=1e-12)[0]
+    else:  # the least sum of t, where t is at least the absolute value of each entry that is left
+        size, one = changes.shape[1], sp.eye_array(by.size)
+        least = sp.vstack([sp.hstack([changes, -one]), sp.hstack([-changes, -one])])
+        prices = np.concatenate([np.zeros(size), np.ones(by.size)])
+        limits = np.concatenate([by.ravel(), -by.ravel()])
+        common = linprog(prices, A_ub=least, b_ub=limits, bounds=[(None, None)] * size + [(0, None)] * by.size).x[:size]
+    left = by.ravel() - changes @ common
+    return np.where(np.abs(left) > NOTHING, left, 0.0).reshape(by.shape)
 
 
 def scaled(first: History, i: int, by: Floats) -> list[int | None]:

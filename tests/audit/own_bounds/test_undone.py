@@ -4,12 +4,13 @@ numbers, or the density of the angle of a normal vector (the projected normal di
 """
 
 from collections import Counter
+from types import SimpleNamespace
 
 import dp_accounting as dp
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize
 from scipy.stats import norm
 
 from gnnaudit import Claim, Looped, load
@@ -17,6 +18,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
+from gnnaudit.audit.mechanisms.undone import without_common
 from gnnaudit.audit.own_bounds.adversary.directions import cones
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.laws import composed
@@ -60,6 +62,22 @@ def test_a_ledger_that_charges_for_noisy_logits_is_held_to_them():
     whole = float(epsilon_of(2**0.5 / 4, DELTA))
     train = log_probabilities(2, lambda random, shape: 4 * random.standard_normal(shape))
     assert bound(train, 0.99 * whole, events=dp.GaussianDpEvent(4 / 2**0.5)).refuted
+
+
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_of_a_table_without_its_row_and_column_means_the_smallest_move_is_left(law):
+    """Brute force: the smallest size over many common changes of rows and columns, and one that is known to be best."""
+    random = np.random.default_rng(0)
+    by, scale = random.integers(-2, 3, (3, 4)).astype(float), random.uniform(0.5, 2, (3, 4))
+    left = without_common(SimpleNamespace(law=law, scale=scale), by, (-1, -2))
+
+    def size(move):
+        return np.linalg.norm(move) if law == "normal" else np.abs(move).sum()
+
+    best = minimize(lambda c: size(by - (c[:3, None] + c[3:]) / scale), np.zeros(7), method="Powell", options={"xtol": 1e-9})
+    assert size(left) <= best.fun + 1e-6
+    rest = (by - left) * scale  # a common change of rows plus one of columns
+    assert np.allclose(rest - rest.mean(0) - rest.mean(1, keepdims=True) + rest.mean(), 0, atol=1e-7)
 
 
 def of_differences(shift):
