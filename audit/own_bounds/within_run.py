@@ -163,7 +163,7 @@ def from_worst(case: Case, within: Inside, projections: bool) -> Bound:
     that of the other one. Tests at most AGAIN others; if more may cost as much, the bound has no reach.
     """
     bound, whole = from_secret(case, within, projections)
-    if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL) and not within.all_tried:
+    if not (bound.failed or bound.refuted or within.all_tried) and bound.epsilon < whole * (1 - EQUAL):
         first = within.run
         for number, absent in enumerate(within.others):
             try:
@@ -180,7 +180,7 @@ def from_worst(case: Case, within: Inside, projections: bool) -> Bound:
                 )
                 return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
             other, _ = from_secret(case, replace(within, worst=absent, shifts=moves), projections)
-            if other.refuted or math.isinf(other.reach):
+            if other.refuted or other.failed:
                 return other
             bound = max(bound, other, key=lambda b: b.epsilon)
     return bound
@@ -344,7 +344,8 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     shifts, reason = unread_entries(first, found.shifts, attempt.worst.hidden)
     unread = [m.line for m, by, left in zip(first.mechanisms, found.shifts, shifts, strict=True) if not np.array_equal(by, left)]
     lines = ", ".join(dict.fromkeys(unread))
-    unread_at = f"other noisy values where they change {lines}, near and far, change nothing that is released" if lines else ""
+    where = f"they change entries at {lines} on which the release does not depend, neither near nor far"
+    unread_at = where if lines else ""
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason, left_out=unread_at)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
@@ -408,7 +409,7 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, granted_to(first))
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
     if not found.reason and within.undone.keys() & moving(first, found.shifts):
-        text += ", beside a common change of rows or columns, which the release undoes"
+        text += ", beside common changes of entries, which the release undoes"
     if not found.reason and found.directions:
         text += "; of a noisy value the release shows directions alone"
     elif not found.reason and found.epsilon < attempt.cost(found.shifts) * (1 - EQUAL):

@@ -46,7 +46,7 @@ def leaks_with_other_rows(within: Inside, claim: Claim, key: Key) -> tuple[str, 
 def _leaks(found: Inside, claim: Claim) -> str:
     """What a secret does on a graph that the claim does not permit, and the secret; "" if none does."""
     if (most := found.cost(claim.delta)) > claim.epsilon and found.worst is not None:
-        return f"a secret costs ε = {most:.3g}: {found.worst.secret.removesuffix(',')}"
+        return f"a secret costs ε = {most:.3g} for an adversary who sees the noisy values: {found.worst.secret.removesuffix(',')}"
     if found.resized:
         fewest = min(found.resized, key=lambda absent: absent.among.size)
         return f"a secret changes the size or the kind of the noise: {fewest.secret.removesuffix(',')}"

@@ -117,6 +117,23 @@ def test_of_all_nodes_the_one_that_fixed_sums_show_most_is_found():
     assert faulty.epsilon == pytest.approx(true, rel=1e-3)
 
 
+def test_if_the_release_hides_all_that_the_first_secret_moves_others_are_tried():
+    """Sums of pairs of counts by class: a label that changes within a pair moves no sum, and others move two sums by 1 each."""
+
+    def train(graph, seed):
+        counts = np.bincount(graph.y[graph.train], minlength=6) + 3 * np.random.default_rng(seed).standard_normal(6)
+        return {"out": counts[0::2] + counts[1::2]}
+
+    true = float(epsilon_of(1 / 3, DELTA))
+    model = Looped(train, releases=("out",), unit="features")
+    cases = [Case(model, Claim(share * true, DELTA, "features")) for share in (1.02, 0.95)]
+    honest, faulty = (from_mechanisms(case, Recorded(case, GRAPH, Key("pairs")).inside) for case in cases)
+    assert not honest.refuted
+    assert honest.epsilon or any("others may cost more" in reason for reason in honest.failed)
+    assert faulty.refuted
+    assert faulty.epsilon == pytest.approx(true, rel=1e-3)
+
+
 def squeezed(noisy, graph):
     return np.tanh(noisy.mean(0))
 
