@@ -163,27 +163,29 @@ def from_worst(case: Case, within: Inside, projections: bool) -> Bound:
     that of the other one. Tests at most AGAIN others; if more may cost as much, the bound has no reach.
     """
     bound, whole = from_secret(case, within, projections)
-    if not (bound.failed or bound.refuted or within.all_tried) and bound.epsilon < whole * (1 - EQUAL):
-        first = within.run
-        for number, absent in enumerate(within.others):
-            try:
-                moves, _ = read_only(first, within.idle, moves_without(first, absent), reports(first))
-            except Incomparable:
-                continue
-            if cost(first.mechanisms, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
-                break
-            if number == AGAIN:
-                lines = ", ".join(dict.fromkeys(m.line for m, by in zip(first.mechanisms, moves, strict=True) if np.any(by)))
-                why = (
-                    f"the release shows only part of the noisy values at {lines} that some secrets move; "
-                    f"{several(AGAIN + 1, 'secret')} that move them far were tried, and others may cost more"
-                )
-                return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
-            other, _ = from_secret(case, replace(within, worst=absent, shifts=moves), projections)
-            if other.refuted or other.failed:
-                return other
-            bound = max(bound, other, key=lambda b: b.epsilon)
-    return bound
+    if bound.failed or bound.refuted or within.all_tried or bound.epsilon >= whole * (1 - EQUAL):
+        return bound
+    first, unseen, moves, tried = within.run, math.isinf(bound.reach), within.shifts, 1
+    for absent in within.others:
+        try:
+            moves, _ = read_only(first, within.idle, moves_without(first, absent), reports(first))
+        except Incomparable:
+            continue
+        if cost(first.mechanisms, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
+            return bound
+        if tried > AGAIN:
+            unseen = True
+            break
+        other, _ = from_secret(case, replace(within, worst=absent, shifts=moves), projections)
+        if other.refuted or other.failed:
+            return other
+        unseen, tried, bound = unseen or math.isinf(other.reach), tried + 1, max(bound, other, key=lambda b: b.epsilon)
+    if not unseen:
+        return bound
+    lines = ", ".join(dict.fromkeys(m.line for m, by in zip(first.mechanisms, moves, strict=True) if np.any(by)))
+    part = f"the release shows only part of the noisy values at {lines} that some secrets move"
+    why = f"{part}; {several(tried, 'secret')} that move them far were tried, and others may cost more"
+    return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
 
 
 def with_costliest(case: Case, within: Inside) -> Inside:
