@@ -7,6 +7,7 @@ that depend on the value itself, as training does, counts as one that shows it.
 """
 
 import math
+import time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 PART = 0.38  # share of a jump; it must change the release
 POINTS = 8  # largest number of noisy values at which a jump is tried
 WHOLE = 512  # largest number of entries that are all changed; each of them takes a training
+SECONDS = 120.0  # of processor time for them
 NUMBERS = 1 << 23  # largest number of effects of entries on released numbers
 MANY = 128  # if the release has fewer numbers than this, that many entries and LINE more are changed
 EXACT = 1e-5  # of the largest singular value: a smaller one is rounding
@@ -154,11 +156,16 @@ def _sums_shown(view: View, entries: list[Entry]) -> Floats:
 
 
 def _hidden_of_all(view: View, by: Floats) -> float:
-    """The share of the squared move that a change of all entries always undoes; 0 if there is none, or if there are more entries
-    than WHOLE. A projection of many dimensions hides a part of a move that no few entries undo.
+    """The share of the squared move that a change of all entries always undoes; 0 if there is none, if there are more entries
+    than WHOLE, or if their trainings would take more than SECONDS. A projection of many dimensions hides a part of a move that no
+    few entries undo.
     """
     numbers, thorough = view.numbers(view.first).size, view.first.study.effort.thorough
     if not thorough or by.size > min(WHOLE, NUMBERS // max(1, numbers)):
+        return 0.0
+    begin = time.process_time()
+    view.released(view.elsewhere(0))
+    if (time.process_time() - begin) * by.size > SECONDS:
         return 0.0
     entries: list[Entry] = [(at,) for at in range(by.size)]
     effect = effects_of(view, entries, view.elsewhere(0))

@@ -11,6 +11,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.overview.recorded_runs import Recorded
+from gnnaudit.audit.mechanisms.shown import parts
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
 from ....nightly import nightly
@@ -253,3 +254,15 @@ def test_what_many_entries_undo_together_does_not_count(shape, shown):
     assert not above.refuted
     assert below.refuted
     assert 0.95 * true < below.epsilon <= 1.001 * true
+
+
+@pytest.mark.usefixtures("thorough")
+@pytest.mark.parametrize(("seconds", "all_entries"), [(120.0, True), (0.0, False)])
+def test_all_entries_are_changed_unless_their_trainings_take_too_long(seconds, all_entries, monkeypatch):
+    changed = []
+    monkeypatch.setattr(parts, "SECONDS", seconds)
+    monkeypatch.setattr(parts, "effects_of", lambda view, entries, *more: changed.append(len(entries)))
+    case = Case(Looped(of_sums((KINDS * COLUMNS,), random_sums), releases=("shown",)), Claim(0.1, DELTA))
+    from_mechanisms(case, Recorded(case, GRAPH, Key("long")).inside)
+    assert (KINDS * COLUMNS in changed) == all_entries
+    assert changed
